@@ -1,6 +1,6 @@
-//! Files that are written whole or not at all, for what a program saves.
+//! Files that are written whole or not at all.
 //!
-//! What is at a path decides how it is written:
+//! The kind of thing at a path decides how it is written:
 //!
 //! | at the path | what happens |
 //! |---|---|
@@ -26,8 +26,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// The most symbolic links on the way to a file, as Linux has it.
 const LINKS: usize = 40;
 
-/// Returns a builder of temporary files that get their final name later. The system's umask decides who may
-/// read them.
+/// Returns a builder of temporary files that get their final name later. The system's umask decides who may read them.
 pub fn temporary(prefix: &str) -> tempfile::Builder<'_, '_> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix);
@@ -69,7 +68,7 @@ pub fn sync(path: &Path) -> Result<()> {
         return Ok(());
     }
     match File::open(path).and_then(|file| file.sync_all()) {
-        // Some file systems, such as those of FUSE, have nothing to do for a directory, and call it invalid.
+        // Some file systems, such as FUSE ones, cannot sync a directory and call it invalid.
         Err(e)
             if path.is_dir()
                 && matches!(e.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
@@ -80,10 +79,10 @@ pub fn sync(path: &Path) -> Result<()> {
     }
 }
 
-/// Gives a complete file its name, unless there is something of this name: then that stays, and the result is false.
+/// Gives a complete file its name. If something has this name already, it stays, and the result is false.
 ///
-/// Where a file system can neither rename a file so nor give it a second name, such as gcsfuse, it is renamed after a look.
-/// There the caller has a lock, or nobody else writes.
+/// Some file systems, such as gcsfuse, can neither rename a file without replacing another nor give it a second name.
+/// There it is renamed after a look: the caller has a lock, or nobody else writes.
 pub fn persist_new(file: NamedTempFile, target: &Path) -> io::Result<bool> {
     let file = match file.persist_noclobber(target) {
         Ok(_) => return Ok(true),
@@ -112,7 +111,7 @@ pub fn create_atomically(path: &Path, bytes: &[u8]) -> Result<bool> {
     create().map_err(failed)
 }
 
-/// Refuses a path that can never be written, such as that of a directory. Call it before long work.
+/// Refuses a path that can never be written, such as a directory. Call it before long work.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -189,7 +188,7 @@ impl AtomicFile {
     /// Syncs the file to the disk and gives it its name.
     ///
     /// # Errors
-    /// [`Error::Io`]. What was at the path is still there then, unless that is a stream.
+    /// [`Error::Io`]. Unless the path is a stream, its old content is still there then.
     pub fn finish(self) -> Result<()> {
         let finish = || match self.out {
             Out::File { file, target } => {
@@ -209,10 +208,10 @@ impl Out {
     }
 }
 
-/// What is written for a path.
+/// The thing that is written to at a path.
 #[derive(Debug, PartialEq, Eq)]
 enum OutputTarget {
-    /// A file, which may not be there yet, behind all symbolic links.
+    /// A file, which may not exist yet, behind all symbolic links.
     File(PathBuf),
     StandardOutput,
     /// A device, a pipe or a descriptor.
@@ -222,7 +221,7 @@ enum OutputTarget {
 fn output_target(path: &Path) -> io::Result<OutputTarget> {
     let mut at = path.to_owned();
     for _ in 0..=LINKS {
-        // A link to a descriptor leads nowhere that could be replaced, even if the descriptor is of a file.
+        // A link to a descriptor cannot be replaced, even if the descriptor is a file's.
         if cfg!(unix) && ["/dev/fd/1", "/proc/self/fd/1"].map(Path::new).contains(&at.as_path()) {
             return Ok(OutputTarget::StandardOutput);
         }
@@ -247,7 +246,7 @@ fn output_target(path: &Path) -> io::Result<OutputTarget> {
     Err(circle())
 }
 
-/// Returns the directory that `path` names, which may not be there yet, behind all symbolic links.
+/// Returns the directory that `path` names, which may not exist yet, behind all symbolic links.
 ///
 /// # Errors
 /// [`Error::Io`].

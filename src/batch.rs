@@ -1,4 +1,4 @@
-//! Batches: what the trainer gets.
+//! Batches, for the trainer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -102,11 +102,11 @@ impl Batch {
         &self.ids
     }
 
-    /// Puts `ids` in the place of the batch's, and returns those: for consumers that keep the memory, such as another
-    /// language's arrays. All that is known of the ids stays. With no ids, the methods that return ids must not be called.
+    /// Replaces the batch's ids by `ids` and returns the old ones: for consumers that keep the memory, such as another
+    /// language's arrays. Everything else stays. After a call with no ids, do not call the methods that return ids.
     ///
     /// # Panics
-    /// If `ids` are neither none nor as many as the batch has places.
+    /// If `ids` is neither empty nor as long as the batch's ids.
     pub fn replace_ids(&mut self, ids: Vec<u32>) -> Vec<u32> {
         let places = self.rows() * self.width;
         assert!(ids.is_empty() || ids.len() == places, "{} ids for {places} places", ids.len());

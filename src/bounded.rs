@@ -1,5 +1,4 @@
-//! Files that others wrote: small ones are read within bounds, and a pointer of git LFS is told from the file that it
-//! stands for.
+//! Small files from others, read within bounds. Pointers of git LFS are told from the files that they stand for.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result, Seek};
@@ -9,7 +8,7 @@ use std::path::{Component, Path};
 /// How long a pointer of git LFS may be, in bytes.
 pub const POINTER: Range<u64> = 100..1024;
 
-/// What a pointer of git LFS begins with.
+/// The first bytes of a git LFS pointer.
 const POINTER_HEAD: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
 
 /// Opens a file. A pointer of git LFS is an error.
@@ -25,7 +24,7 @@ pub fn open(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// The error for a file that is a pointer of git LFS, given all of its bytes.
+/// The error for a file that is a git LFS pointer, given all of its bytes.
 pub fn refuse_pointer(bytes: &[u8]) -> Result<()> {
     // git may have given it the line ends of Windows.
     let bytes: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != b'\r').collect();
@@ -41,7 +40,7 @@ pub fn refuse_pointer(bytes: &[u8]) -> Result<()> {
 
 /// Reads a file of at most `most` bytes. Devices and pipes are refused: some never end, and others wait for ever.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
-    // Before it is opened: opening a pipe waits for whoever writes to it.
+    // Before it is opened: opening a pipe waits for its writer.
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         return Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
@@ -49,7 +48,7 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     read_any(path, most)
 }
 
-/// As [`read`], for what a user names: it may be a pipe.
+/// As [`read`], for a file that a user names: it may be a pipe.
 pub fn read_any(path: &Path, most: u64) -> Result<Vec<u8>> {
     let too_long = |len: u64| {
         Error::new(ErrorKind::InvalidData, format!("it has {len} bytes, more than the limit of {most}"))
@@ -68,7 +67,7 @@ pub fn read_any(path: &Path, most: u64) -> Result<Vec<u8>> {
     }
 }
 
-/// Whether a path in such a file stays below the directory that it is joined to. Links are not looked at.
+/// Whether a path in such a file stays below the directory that it is joined to. Links are not checked.
 pub fn is_within(path: &str) -> bool {
     let mut parts = Path::new(path).components();
     !path.is_empty() && parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))

@@ -1,15 +1,14 @@
 //! The memory budget: how many bytes of text and ids may be in flight.
 //!
-//! Only the source waits for it. Before the source reads, it takes a lease on the slab and on the most ids
-//! that the slab's text can become, at four bytes of ids for each byte of text. Tokenizing moves the ids'
-//! share from the slab to the arena and gives back what it did not need. So nothing downstream ever waits for
-//! memory. Bytes in flight exceed the budget by one document at most, the one that is longer than the room
-//! that was left, unless a window is longer than the budget.
+//! Only the source waits for it. Before the source reads, it takes a lease on the slab and on the most ids that the
+//! slab's text can become: four bytes of ids for each byte of text. Tokenizing moves the ids' share from the slab to
+//! the arena and gives back the rest. So nothing downstream ever waits for memory. Bytes in flight exceed the budget by
+//! one document at most, the one that is longer than the remaining room, unless a window is longer than the budget.
 //!
-//! Some bytes are not covered. A normalizer that makes more than one id from a byte can exceed the budget
-//! too. The positions of documents are not counted here: the loader sets room aside for those that wait in
-//! windows. Nor is the part of a slab that is larger than its text, half of that at most, nor that of an
-//! arena, an eighth at most. Stored ids stay in their file, in the system's memory, and take nothing.
+//! Some bytes are not covered. A normalizer that makes more than one id from a byte can exceed the budget. Not counted
+//! are the positions of documents (the loader reserves memory for those in windows), the part of a slab that is larger
+//! than its text (at most half), and that of an arena (at most an eighth). Stored ids stay in their file, in the
+//! system's memory, and take nothing.
 //!
 //! If the source waits while nothing moves and nothing downstream can go on, the window's documents do not fit
 //! the budget. This is noticed, and the source may go on by one slab beyond it (`Budget::lend`).
@@ -31,7 +30,7 @@ pub struct Budget {
 #[derive(Debug, Default)]
 struct Ledger {
     used: usize,
-    /// The part of `used` that is set aside.
+    /// The reserved part of `used`.
     reserved: usize,
     peak: usize,
     moving: usize,
@@ -80,8 +79,7 @@ impl Budget {
         self.lease(&mut self.state(), bytes)
     }
 
-    /// Sets `bytes` aside for as long as the guard lives. They count as used, but no lease waits for them to
-    /// come back.
+    /// Reserves `bytes` for as long as the guard lives. They count as used, but no lease waits for them to come back.
     #[cfg(feature = "stores")]
     pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Reserve {
         let mut state = self.state();
@@ -119,7 +117,7 @@ impl Budget {
         is_stuck.then(|| state.waiting.iter().filter(|waiting| waiting.will_wake(waker)).count())
     }
 
-    /// Wakes all that wait, which then ask again: one of them is gone.
+    /// Wakes all waiters, which then check again, because one of them is gone.
     pub(crate) fn ask_again(&self) {
         self.release(0);
     }
@@ -188,7 +186,7 @@ impl Drop for Lease {
     }
 }
 
-/// Bytes of a budget that are set aside until this is dropped.
+/// Bytes of a budget that are reserved until this is dropped.
 #[cfg(feature = "stores")]
 #[derive(Debug)]
 pub(crate) struct Reserve {
@@ -205,7 +203,7 @@ impl Drop for Reserve {
     }
 }
 
-/// What the source does while a document grows.
+/// The source uses these while a document grows.
 impl Lease {
     /// Splits off a lease on `bytes`. If this lease has fewer, the budget adds the rest.
     pub(crate) fn part(&self, bytes: usize) -> Self {

@@ -1,7 +1,7 @@
 //! Checks that a stage, source or loader keeps the laws of order and resume.
 //!
-//! If [`check`] passes, a custom stage is as exact as the stages of this crate. Put [`Stutter`] in front of
-//! it to check as well that it keeps what it holds while it waits.
+//! If [`check`] passes, a custom stage is as exact as the stages of this crate. Put [`Stutter`] in front of it to check
+//! also that it keeps its items while it waits.
 
 use std::fmt::Debug;
 use std::pin::Pin;

@@ -1,8 +1,8 @@
-//! What the system says of a disk: how much more can be written to it, how many more files, and links that lead nowhere.
+//! Disks: free space, free inodes, and links that lead nowhere.
 
 use std::path::{Path, PathBuf};
 
-/// How many bytes more this user can write where `path` is, or will be. `None` where the system is not asked, as outside
+/// How many bytes more this user can write where `path` is, or will be. `None` where the system is not asked: outside
 /// Linux.
 pub fn free(path: &Path) -> Option<u64> {
     #[cfg(target_os = "linux")]
@@ -17,12 +17,12 @@ pub fn free(path: &Path) -> Option<u64> {
     }
 }
 
-/// Whether no more files can be made where `path` is, or will be, although there is space: its disk has no inodes left. False
-/// where the system is not asked, as outside Linux.
+/// Whether the disk where `path` is, or will be, has space but no inodes left, so that no more files can be made. False
+/// where the system is not asked: outside Linux.
 pub fn lacks_inodes(path: &Path) -> bool {
     #[cfg(target_os = "linux")]
     {
-        // Some file systems have no fixed number of inodes, and say 0 of all of them.
+        // Some file systems have no fixed number of inodes, and report 0.
         look(path).is_some_and(|found| {
             found.blocks_available() > 0 && found.files() > 0 && found.files_available() == 0
         })
@@ -34,7 +34,7 @@ pub fn lacks_inodes(path: &Path) -> bool {
     }
 }
 
-/// What the system says of the disk where `path` is, or will be.
+/// The system's answer about the disk where `path` is, or will be.
 #[cfg(target_os = "linux")]
 fn look(path: &Path) -> Option<nix::sys::statvfs::Statvfs> {
     let there = std::path::absolute(path).ok()?;
@@ -42,7 +42,7 @@ fn look(path: &Path) -> Option<nix::sys::statvfs::Statvfs> {
     nix::sys::statvfs::statvfs(there).ok()
 }
 
-/// Where the link at `path` leads, if nothing is there.
+/// The target of the link at `path`, if nothing is there.
 pub fn dangling(path: &Path) -> Option<PathBuf> {
     if path.exists() { None } else { path.read_link().ok() }
 }

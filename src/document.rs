@@ -1,8 +1,8 @@
-//! What flows through a lane: documents, then their ids, then sequences of them.
+//! The items of a lane: documents, then their ids, then sequences of them.
 //!
 //! Text and ids are shared, not copied. Documents of one read share a slab, the ids of one group of documents share an
-//! arena, and a sequence only points into arenas. Ids are copied once, when a batch is made; those of token shards are
-//! copied out of their file. A slab or arena is freed when the last of its items is dropped.
+//! arena, and a sequence only points into arenas. Ids are copied once, when a batch is made; stored ids are copied out
+//! of their file. A slab or arena is freed when the last of its items is dropped.
 
 use std::borrow::Cow;
 use std::ops::{Deref, Range};
@@ -116,7 +116,7 @@ impl Document {
         self.text_bytes
     }
 
-    /// The stored ids among which its own are and their range there, if the document comes from token shards.
+    /// The stored ids that contain its own, and their range there, if the document comes from token shards.
     pub(crate) fn stored_ids(&self) -> Option<(&StoredIds, Range<usize>)> {
         match &self.slab.content {
             SlabContent::Text(_) => None,
@@ -124,8 +124,8 @@ impl Document {
         }
     }
 
-    /// How many ids its lease has room for: one for each byte of its text, and one for what ends it in its file. Stored
-    /// ids need none.
+    /// How many ids its lease has room for: one for each byte of its text, and one for its end in the file. Stored ids
+    /// need none.
     pub(crate) fn most_ids(&self) -> usize {
         match &self.slab.content {
             SlabContent::Text(_) => self.range.len() + 1,
@@ -228,7 +228,7 @@ impl Tokens {
         Self { arena, range, text_bytes, position }
     }
 
-    /// The ids, with `bos` and `eos` if they are configured. Those of token shards are copied out of their file.
+    /// The ids, with `bos` and `eos` if they are configured. Stored ids are copied out of their file.
     pub fn ids(&self) -> Cow<'_, [u32]> {
         self.arena.ids(&self.range, 0, self.len())
     }

@@ -36,7 +36,7 @@ pub enum Error {
     /// There is nothing to read. Change the paths, or put files there.
     #[error("{problem}")]
     Corpus {
-        /// What was looked for, and what to set.
+        /// What is missing, and what to set.
         problem: String,
     },
 
@@ -48,7 +48,7 @@ pub enum Error {
         /// The line that the document begins on, or in a table the line of the fault, from 1; 0 if it is unknown, or
         /// if the file has no lines.
         line: u64,
-        /// What `byte` counts.
+        /// The unit of `byte`.
         unit: Unit,
         /// Where the fault is in the file, from 0, in the file's unit.
         byte: u64,
@@ -75,7 +75,7 @@ pub enum Error {
     Busy {
         /// The directory.
         path: PathBuf,
-        /// What is done there, such as "trains there".
+        /// What the process does there, such as "trains there".
         what: &'static str,
         /// The number of the process, if it is known.
         pid: Option<u32>,
@@ -96,7 +96,7 @@ pub enum Error {
          set it back to resume exactly, or start without the cursor"
     )]
     Fingerprint {
-        /// What differs.
+        /// The field that differs.
         field: String,
         /// Its value when the cursor was made.
         saved: String,
@@ -118,14 +118,14 @@ pub enum Error {
         "this cursor is not valid: {problem}; resume from a cursor as it was saved, or start without one"
     )]
     Resume {
-        /// What cannot be true, and where.
+        /// The impossible number, and its place.
         problem: String,
     },
 
     /// Cursors of several ranks do not fit together. Use those that were saved after the same batch.
     #[error("these cursors do not make one: {problem}")]
     Merge {
-        /// What does not fit, and which cursors to take.
+        /// The contradiction, and which cursors to take.
         problem: String,
     },
 
@@ -175,7 +175,7 @@ pub enum Error {
     /// [`verify`](crate::verify) cannot tell whether the laws hold: a child process failed on its own.
     #[error("{problem}")]
     Verify {
-        /// How the child was run, what became of it, and its last words.
+        /// How the child was run, how it ended, and its last words.
         problem: String,
     },
 
@@ -190,7 +190,7 @@ pub enum Error {
         remedy: String,
     },
 
-    /// Another process that trains with this one has failed, and says why itself.
+    /// Another process that trains with this one has failed, and reports the reason itself.
     #[error("rank {rank} has failed, so this rank stops; the reason stands in its output")]
     Peer {
         /// The other's rank.
@@ -256,12 +256,12 @@ impl fmt::Display for Unit {
     }
 }
 
-/// Whether this is the answer of a place that is read-only, or somebody else's.
+/// Whether this is the answer for a place that is read-only, or another user's.
 pub(crate) fn refuses_writing(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
 }
 
-/// Whether this is the answer of a disk that is full, or of a quota that is used up.
+/// Whether this is the answer of a full disk, or of a used-up quota.
 pub(crate) fn lacks_room(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
@@ -307,20 +307,19 @@ impl Error {
         }
     }
 
-    /// An [`Error::Io`]. Where the answer is that the disk is full or that the process is at one of its limits, it says so,
-    /// and what to do.
+    /// An [`Error::Io`]. If the disk is full or the process is at one of its limits, it says so, with a remedy.
     pub fn io(path: impl AsRef<Path>, action: &'static str, source: std::io::Error) -> Self {
         let path = path.as_ref().to_owned();
         let source = answer::explain(&path, source);
         Self::Io { path, action, source }
     }
 
-    /// Whether nothing can be written there: it is read-only, or somebody else's.
+    /// Whether nothing can be written there: it is read-only, or another user's.
     pub(crate) fn refuses_writing(&self) -> bool {
         matches!(self, Self::Io { source, .. } if refuses_writing(source.kind()))
     }
 
-    /// Whether nothing more can be written there: the disk is full, or the user's quota is used up. Only a cache can be gone
+    /// Whether nothing more can be written there: the disk is full, or the user's quota is used up. Only a cache can do
     /// without.
     pub(crate) fn lacks_room(&self) -> bool {
         matches!(self, Self::Io { source, .. } if lacks_room(source.kind()))

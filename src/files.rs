@@ -1,6 +1,6 @@
 //! The files of a corpus, in their fixed order, and places in them.
 //!
-//! - `listing`: the files as a run keeps them, to say later which have changed
+//! - `listing`: the files as a run saves them, to tell later which have changed
 //! - `lines`: the line that a byte is on
 //! - `codec`: which compression a file has
 //! - `lossless`: paths of any bytes in JSON
@@ -28,8 +28,8 @@ pub use listing::{Changes, Listing, Renamed, Resized};
 pub struct Position {
     /// The file, by its place in the corpus's [`Files`].
     pub file: u32,
-    /// The line, from 1, counted from the one that `from` lies in; 0 where lines mean nothing.
-    /// [`Files::line`] says which line of the file that is.
+    /// The line, from 1, counted from the line of `from`; 0 where lines mean nothing. [`Files::line`] returns the line
+    /// in the file.
     pub line: u64,
     /// The offset in the file's text, in bytes, or the number of the row, from 0, where the file's unit is rows.
     pub byte: u64,
@@ -44,16 +44,16 @@ pub struct File {
     pub location: Location,
     /// Its length in bytes when the corpus was opened.
     pub len: u64,
-    /// What its store called its content then: its etag, or else when it was last changed. None of a local file.
+    /// The store's version of its content then: its etag, or else the time of its last change. None for a local file.
     pub etag: Option<String>,
     /// Which `[[source]]` it belongs to, from 0.
     pub source: usize,
-    /// What positions in it are counted in.
+    /// The unit of positions in it.
     pub unit: Unit,
 }
 
 impl File {
-    /// Its path or URL, as errors name it; `-` for standard input, and `synthetic://…` for made documents.
+    /// Its path or URL, as errors name it; `-` for standard input, and `synthetic://…` for synthetic documents.
     pub fn path(&self) -> &Path {
         self.location.as_path()
     }
@@ -63,7 +63,7 @@ impl File {
 /// paths share. It may move without the others.
 pub(crate) type Rooted<'a> = (u32, &'a [u8]);
 
-/// Where each of these files lies below the directory that all files of its root have in common.
+/// The place of each of these files below the directory that all files of its root have in common.
 pub(crate) fn places<'a>(files: &[Rooted<'a>]) -> Vec<&'a [u8]> {
     let is_separator = |byte: &u8| *byte == b'/' || cfg!(windows) && *byte == b'\\';
     let directory = |path: &'a [u8]| &path[..path.iter().rposition(is_separator).map_or(0, |at| at + 1)];
@@ -117,7 +117,7 @@ impl Files {
         places(&of_source.map(|file| (self.root(file), path(file))).collect::<Vec<_>>())
     }
 
-    /// The files of what came from no file.
+    /// An empty list, for documents from no file.
     pub(crate) fn none() -> Arc<Self> {
         static NONE: OnceLock<Arc<Files>> = OnceLock::new();
         NONE.get_or_init(Arc::default).clone()
@@ -133,7 +133,7 @@ impl Files {
         self.files.get(file as usize).map(File::path)
     }
 
-    /// What positions in file `file` are counted in.
+    /// The unit of positions in file `file`.
     pub(crate) fn unit(&self, file: u32) -> Unit {
         self.files.get(file as usize).map_or(Unit::Byte, |file| file.unit)
     }
@@ -141,12 +141,11 @@ impl Files {
     /// The line of its file that `position` is on, from 1; 0 where lines mean nothing, and in remote files where it is
     /// not counted from the file's start.
     ///
-    /// For a position whose line is not counted from the file's start it reads the file as far as the
-    /// position's `from`, and blocks meanwhile. What was counted is kept: many look-ups in one file read it
-    /// once, and at most 1 MiB more each.
+    /// If the line is not counted from the file's start, this reads the file as far as the position's `from`, and
+    /// blocks meanwhile. Counts are kept: many look-ups in one file read it once, and at most 1 MiB more each.
     ///
     /// # Errors
-    /// The system's, and one for a file that is shorter now, or compressed.
+    /// The system's error, or one for a file that has become shorter or compressed.
     pub fn line(&self, position: Position) -> io::Result<u64> {
         let Position { file, line, from, .. } = position;
         let is_counted = from == 0 || self.get(file as usize).is_none_or(|file| !file.location.is_remote());

@@ -1,22 +1,22 @@
-//! Where a file is. It is decided once, where a path enters: in the config, or in the manifest of token shards.
+//! The location of a file, decided once where a path enters: in the config, or in the manifest of token shards.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use glob::MatchOptions;
 
-/// How patterns match, on disk and in stores: `*` within one name, `**` through directories, and neither of them what is
-/// hidden.
+/// How patterns match, on disk and in stores: `*` within one name, `**` through directories, and neither matches hidden
+/// names.
 pub const GLOB_RULES: MatchOptions =
     MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
 
 /// Standard input, as a config names it.
 pub const STDIN: &str = "-";
 
-/// What names of made documents begin with: a scheme that no store has.
+/// The prefix of the names of synthetic documents: a scheme that no store has.
 const SYNTHETIC: &str = "synthetic://";
 
-/// What to add to the error that a path of a config leads nowhere, if it was written as in a shell.
+/// A hint for the error that a path of a config leads nowhere, if it was written as in a shell.
 pub fn unexpanded(path: &Path) -> &'static str {
     match path.to_str() {
         Some(text) if text.starts_with('~') || text.contains('$') => {
@@ -34,14 +34,14 @@ pub enum Location {
     Path(PathBuf),
     /// In an object store or on an HTTP server.
     Url(String),
-    /// What is piped into the process.
+    /// Standard input.
     Stdin,
-    /// Nowhere: its documents are made. The name says from what.
+    /// Nowhere: its documents are synthetic. The name has their settings.
     Synthetic(String),
 }
 
 impl Location {
-    /// The location that a config, or a manifest, names like this.
+    /// The location that this name stands for in a config or a manifest.
     pub fn named(name: impl Into<PathBuf>) -> Self {
         let path = name.into();
         match path.to_str() {
@@ -52,12 +52,12 @@ impl Location {
         }
     }
 
-    /// The location of documents that are made from this.
+    /// The location of the synthetic documents with these settings.
     pub fn synthetic(seed: u64, documents: u64, document_bytes: u64) -> Self {
         Self::Synthetic(format!("{SYNTHETIC}seed={seed},documents={documents},bytes={document_bytes}"))
     }
 
-    /// The path, the URL, `-`, or the name of made documents: what errors and positions name.
+    /// The path, the URL, `-`, or the name of synthetic documents: the form in errors and positions.
     pub fn as_path(&self) -> &Path {
         match self {
             Self::Path(path) => path,

@@ -1,8 +1,8 @@
 //! Directories that one process at a time writes to.
 //!
-//! The lock is the system's, on a file in the directory. It ends with its process, however that ends, so a
-//! kill leaves nothing to clean up. The file stays, and means nothing by itself: it has the number of the
-//! process that took the lock last, for the error that another process gets.
+//! The lock is the system's, on a file in the directory. It ends with its process, however that ends, so a kill leaves
+//! nothing to clean up. The file stays, and means nothing by itself: it has the number of the process that took the
+//! lock last, for the error of the next process.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -39,7 +39,7 @@ impl DirLock {
     pub fn take_file(directory: &Path, name: &str, what: &'static str) -> Result<Self> {
         std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, "make the directory", e))?;
         let path = directory.join(name);
-        // What the file says is of use while another process holds the lock.
+        // The file's content is of use while another process holds the lock.
         let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = open.map_err(|e| Error::io(&path, "write", e))?;
         match file.try_lock() {
@@ -60,8 +60,8 @@ impl DirLock {
     }
 }
 
-/// Leaves the number of this process in the file. A file with anything else than a number is somebody's, who has given it
-/// this name or a link of this name: it is left as it is.
+/// Writes the number of this process into the file. A file with any other content belongs to a user who gave it, or a
+/// link to it, this name: it is left alone.
 fn sign(file: &mut File) -> io::Result<()> {
     let text = said(file)?;
     if text.len() as u64 == NUMBER || !text.trim().bytes().all(|byte| byte.is_ascii_digit()) {

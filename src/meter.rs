@@ -1,4 +1,4 @@
-//! What every stage counts, how long it waits, and what that means.
+//! The counts and waits of every stage, and the verdict on them.
 //!
 //! A [`Meter`] costs a few atomic additions for each group of documents, and nothing for each token. A [`Meters`]
 //! snapshot has the counters of all stages. Its [`Verdict`] says in words what the trainer waits for and what would
@@ -70,7 +70,7 @@ pub struct Meter {
     awaited: AtomicU64,
 }
 
-/// What a stage was doing when it had nothing to give.
+/// The activity of a stage when it had nothing to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MeterState {
     /// Working on something.
@@ -147,7 +147,7 @@ impl Meter {
         }
     }
 
-    /// The same for a custom stage, without the time `upstream` that getting its input took; gives that time, for all
+    /// The same for a custom stage, without the time `upstream` that getting its input took; returns that time, for all
     /// the pieces.
     pub(crate) fn add_sample_without(
         &self,
@@ -158,7 +158,7 @@ impl Meter {
         upstream * pieces
     }
 
-    /// Says that one stream more, or one fewer, has input for this stage and waits for it.
+    /// Notes that one stream more, or one fewer, has input for this stage and waits for it.
     pub(crate) fn set_awaited(&self, is_awaited: bool) {
         match is_awaited {
             true => self.awaiting.fetch_add(1, Relaxed),
@@ -176,7 +176,7 @@ impl Meter {
         add(&self.awaited, time);
     }
 
-    /// Counts a worker as busy, within `span`, until what is returned is dropped.
+    /// Counts a worker as busy, within `span`, until the guard is dropped.
     pub(crate) fn work(self: &Arc<Self>, span: Span) -> Work {
         self.working.fetch_add(1, Relaxed);
         Work { meter: self.clone(), span: span.entered(), began: Instant::now() }
@@ -207,7 +207,7 @@ impl Meter {
         self.workers.store(workers as u64, Relaxed);
     }
 
-    /// Whether more streams are in this state than in any other, or as many.
+    /// Whether at least as many streams are in this state as in any other.
     pub(crate) fn most_are(&self, state: MeterState) -> bool {
         let streams = |state: usize| self.states[state].load(Relaxed);
         let of_it = streams(state as usize);
@@ -270,7 +270,7 @@ impl Drop for Work {
     }
 }
 
-/// What one of several streams holds and does. The meter has the sum over all of them.
+/// The items and the state of one of several streams. The meter has the sum over all of them.
 #[derive(Debug)]
 pub(crate) struct Held {
     meter: Arc<Meter>,

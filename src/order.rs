@@ -1,9 +1,8 @@
 //! The only source of randomness: permutations and numbers that depend on nothing but their key.
 //!
-//! A permutation is a Fisher–Yates shuffle that draws from the extendable output of BLAKE3. So two published
-//! algorithms define it, and it stays the same for ever, on every machine. It takes four bytes of output for
-//! each item, and holds nothing but the permutation itself. [`Scatter`] holds nothing at all, for permutations of any
-//! length.
+//! A permutation is a Fisher–Yates shuffle that draws from the extendable output of BLAKE3. So two published algorithms
+//! define it, and it stays the same for ever, on every machine. It takes four bytes of output for each item, and holds
+//! only the permutation itself. [`Scatter`] holds nothing at all, for permutations of any length.
 
 mod scatter;
 

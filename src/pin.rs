@@ -1,7 +1,7 @@
 //! Keeps blocking work on chosen cores.
 //!
-//! Threads of a runtime's pool do other work too, so a job takes its cores when it begins, and gives the thread back the
-//! cores that it had before. That takes two system calls. Only Linux has them.
+//! Threads of a runtime's pool do other work too. So a job moves its thread to the cores when it begins, and back to
+//! the old cores when it ends. That takes two system calls. Only Linux has them.
 
 use crate::config::PinConfig;
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ const KEY: &str = "pipeline.pin";
 pub(crate) struct Pinning(Cores);
 
 impl Pinning {
-    /// The cores that the config means on this machine; `None` if work may go wherever the system puts it.
+    /// The cores that the config selects on this machine; `None` if the system may place the work.
     ///
     /// # Errors
     /// [`Error::Config`] for a core that this process cannot use, or on a system that cannot pin threads.
@@ -39,7 +39,7 @@ impl Pinning {
         })
     }
 
-    /// Does `work` on these cores, if there are any.
+    /// Runs `work` on these cores, if any are set.
     pub(crate) fn keep<T>(pin: Option<&Self>, work: impl FnOnce() -> T) -> T {
         let _back = pin.map(|Self(cores)| cores.take());
         work()

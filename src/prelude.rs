@@ -1,4 +1,4 @@
-//! What a program needs to open a loader and await its batches: `use millstream::prelude::*`.
+//! The names that a program needs to open a loader and await its batches: `use millstream::prelude::*`.
 //!
 //! ```no_run
 //! use millstream::prelude::*;

@@ -1,10 +1,10 @@
-//! Token shards and finished rows: prepares a config's sources, tokenized once to be read many times, and converts shards
-//! from and to the formats of other programs.
+//! Token shards and finished rows: prepares a config's sources, so that they are tokenized once and read many times,
+//! and converts shards from and to the formats of other programs.
 //!
 //! Which splits go into which segment is planned ahead. Each worker makes a segment, split by split, in groups of
-//! documents, and any free worker tokenizes the groups. A segment gets its name when it is complete, so a kill costs the
-//! unfinished segments and nothing else. The next run skips what is there. Several processes can each make a part of
-//! the segments.
+//! documents, and any free worker tokenizes the groups. A segment gets its name when it is complete, so a kill costs
+//! only the unfinished segments. The next run skips complete ones. Several processes can each make a part of the
+//! segments.
 
 use std::future::{Future, pending};
 use std::path::Path;
@@ -49,11 +49,11 @@ pub use tokenizer::tokenizer_of;
 use directory::{Missing, TargetDirectory, WRITES_SHARDS};
 use work::{Job, PrepareTarget, PrepareWork, StopAtDrop};
 
-/// How far [`prepare`] is.
+/// The progress of [`prepare`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Prepared {
-    /// Splits that are tokenized, including those that were there before. If several processes prepare, this counts the
-    /// part of this one.
+    /// Splits that are tokenized, including those of earlier runs. If several processes prepare, only this one's part
+    /// counts.
     pub splits: u64,
     /// All splits of this part.
     pub of: u64,
@@ -130,7 +130,7 @@ pub async fn prepare_until(
     tokenized(config, opened, Box::new(progress), stop).await
 }
 
-/// What is read, and where it goes.
+/// The sources that are read, and their targets.
 struct OpenedWork {
     source: Source,
     tokenizer: Arc<dyn Tokenizer>,
@@ -143,8 +143,8 @@ async fn opened(config: &Config, directory: &Path, world: World) -> Result<Opene
     let source = Source::from_config(config).await?;
     let refuse = |(index, settings)| refuse_unpreparable(index, settings, source.origin(index));
     config.sources.iter().enumerate().try_for_each(refuse)?;
-    // What the launcher says is which part this process makes, and not which lanes it reads.
-    // The text is read split by split, whatever the order in which its documents will be read.
+    // The launcher's rank says which part this process makes, and not which lanes it reads. The text is read split by
+    // split, whatever the order in which its documents will be read.
     let window = ShuffleWindow::Fixed(1);
     let pipeline = PipelineConfig { rank: None, world: Some(1), window, ..config.pipeline.clone() };
     ready(&Config { pipeline, ..config.clone() }, &source)?;
@@ -226,8 +226,8 @@ async fn worked(
     Ok(work.prepared())
 }
 
-/// Checks the checksums of all blocks of the shards that [`prepare`] has made of a config, or of the rows that
-/// [`prepare_rows`] has. Returns what they hold.
+/// Compares the checksums of all blocks of a config's shards from [`prepare`], or of its rows from [`prepare_rows`].
+/// Returns how many documents and ids there are.
 ///
 /// # Errors
 /// [`Error::Corpus`] if a block is damaged or splits are missing; [`Error::Io`].

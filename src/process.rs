@@ -1,4 +1,4 @@
-//! What the system says of this process: Linux does in `/proc/self`. Nothing is held.
+//! This process as the system sees it; on Linux, in `/proc/self`. Nothing is held.
 
 use std::path::PathBuf;
 
@@ -7,18 +7,18 @@ pub fn status(field: &str) -> Option<String> {
     of(&std::fs::read_to_string("/proc/self/status").ok()?, field).map(str::to_owned)
 }
 
-/// The resident memory of this process now, in bytes; `None` on systems that do not tell.
+/// The resident memory of this process now, in bytes; `None` on systems that do not report it.
 pub fn resident_bytes() -> Option<u64> {
     bytes(&status("VmRSS")?)
 }
 
-/// The most that it has been, in bytes; `None` on systems that do not tell.
+/// The peak of its resident memory, in bytes; `None` on systems that do not report it.
 pub fn peak_resident_bytes() -> Option<u64> {
     bytes(&status("VmHWM")?)
 }
 
 /// The file that this code was loaded from: the program or, in a program such as Python, a library. On Linux
-/// `/proc/self/maps` says it; elsewhere it is the program.
+/// `/proc/self/maps` names it; elsewhere it is the program.
 pub fn image() -> std::io::Result<PathBuf> {
     let code = image as *const () as usize;
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();

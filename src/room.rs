@@ -1,15 +1,15 @@
 //! Room on disk: bounds a cache directory that several processes fill.
 //!
-//! A process sets aside a share of the limit at a time. When the share is used up, the process scans the
-//! whole directory and removes what was used longest ago until there is room again. Processes do not
-//! communicate, so each of them may exceed the limit by one share.
+//! A process reserves a share of the limit at a time. When the share is used up, the process scans the whole directory
+//! and removes the least recently used entries until there is room again. Processes do not communicate, so each of them
+//! may exceed the limit by one share.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// A bound on a directory, as one process keeps it.
+/// A bound on a directory, in one process.
 #[derive(Debug)]
 pub(crate) struct Room {
     limit: u64,
@@ -28,8 +28,8 @@ pub(crate) struct Held {
 }
 
 impl Room {
-    /// Allows at most `limit` bytes, of which a process sets aside `share` at a time. A scan of the directory
-    /// leaves `spare` bytes free.
+    /// Allows at most `limit` bytes, of which a process reserves `share` at a time. A scan of the directory leaves
+    /// `spare` bytes free.
     pub(crate) fn new(limit: u64, share: u64, spare: u64) -> Self {
         Self { limit, share, spare, left: Mutex::default() }
     }
@@ -44,11 +44,11 @@ impl Room {
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = 0;
     }
 
-    /// Takes room for `bytes` more, and returns whether there is any. `look` lists what the directory holds.
-    /// `remove` removes one of these things, unless it is in use.
+    /// Reserves `bytes` more, and returns whether there is room. `look` lists the directory's entries. `remove` removes
+    /// one of them, unless it is in use.
     ///
     /// # Errors
-    /// Those of `look` and `remove`.
+    /// The errors of `look` and `remove`.
     pub(crate) fn take(
         &self,
         bytes: u64,
@@ -68,11 +68,11 @@ impl Room {
     }
 }
 
-/// Removes what was used longest ago until at most `bound` bytes are left, and returns how many bytes are
-/// left. `remove` returns whether the thing is gone.
+/// Removes the least recently used entries until at most `bound` bytes are left, and returns how many bytes are left.
+/// `remove` returns whether the entry is gone.
 ///
 /// # Errors
-/// Those of `remove`.
+/// The errors of `remove`.
 pub(crate) fn make_room(
     mut held: Vec<Held>,
     bound: u64,

@@ -1,13 +1,13 @@
 //! Finished rows: a corpus whose documents are already packed into rows.
 //!
-//! A directory of rows describes what they were made from and by which rules in a [`RowManifest`]. Its segments are those
-//! of token shards with one split each, whose ids are rows of one width, and whose index says which documents the rows
-//! have. So a row is found by its number alone, and its ids are copied as they are. `docs/guide/shards.md` has the format.
+//! A directory of rows describes the origin of its rows and their rules in a [`RowManifest`]. Its segments are those of
+//! token shards with one split each; the ids are rows of one width, and the index lists the documents of the rows. So a
+//! row is found by its number alone, and its ids are copied unchanged. `docs/guide/shards.md` has the format.
 //!
-//! - `manifest`: what rows were made from, and what they fix
+//! - `manifest`: the origin of the rows, and the settings that they fix
 //! - `piece`: a part of a document in a stored row
 //! - `write`: a segment under way
-//! - `there`: which rows are there while they are made, and what is done when all of them are
+//! - `there`: which rows are finished, and how a directory is completed
 //! - `segment`: where each row of a segment is
 //! - `set`: directories that are read as one source
 
@@ -43,9 +43,9 @@ pub(crate) struct Rows {
     manifest: RowManifest,
     /// All segments, in the order of the list, each with the number of its lane.
     segments: Vec<(usize, StoredSplit)>,
-    /// The files of those in a store.
+    /// The files of the segments in a store.
     remote: Vec<PlacedFile>,
-    /// The file of the tokenizer, if it has one. That of a store is a copy.
+    /// The file of the tokenizer, if it has one. For a store, a local copy.
     tokenizer: Option<PathBuf>,
 }
 

@@ -1,6 +1,6 @@
 //! Segments: files with the stored ids of one or more splits.
 //!
-//! Local ones are mapped into memory. Each block's checksum is checked when the block is first used.
+//! Local segments are mapped into memory. Each block's checksum is checked when the block is first used.
 //!
 //! - `format`: the numbers of the file
 //! - `table`: its splits
@@ -43,7 +43,7 @@ pub(crate) fn map_bytes(path: &Path) -> Result<impl std::ops::Deref<Target = [u8
     map(path).map_err(|e| Error::io(path, "map", e))
 }
 
-/// The error that a file is not a complete segment.
+/// The error for a file that is not a complete segment.
 pub(crate) fn incomplete(path: &Path, what: &str) -> Error {
     let problem = format!(
         "{}: this is not a complete segment: {what}; remove it, and run the same `millstream prepare` again",
@@ -52,7 +52,7 @@ pub(crate) fn incomplete(path: &Path, what: &str) -> Error {
     Error::Corpus { problem }
 }
 
-/// Checks that a segment begins as one, and that its tokens have this identity. Returns how many bytes an id takes.
+/// Checks that a segment begins with the right mark and identity. Returns how many bytes an id takes.
 pub(crate) fn check_header(head: &[u8], identity: &[u8; 32], path: &Path) -> Result<Width> {
     let refuse = |what: &str| Error::Corpus { problem: format!("{}: {what}", path.display()) };
     let number = |at: usize| {
@@ -97,8 +97,8 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Opens a segment, and checks that it has this identity. `tokenizer` is the fingerprint of the one that
-    /// made its ids.
+    /// Opens a segment, and checks that it has this identity. `tokenizer` is the fingerprint of the tokenizer that made
+    /// its ids.
     pub(crate) fn open(path: &Path, identity: &[u8; 32], tokenizer: Arc<str>) -> Result<Self> {
         let map = map(path).map_err(|e| Error::io(path, "map", e))?;
         let refuse = |what: &str| incomplete(path, what);
@@ -210,7 +210,7 @@ impl Segment {
         will_need(&self.map, at + range.start..at + range.end);
     }
 
-    /// Says that all of it is read here and there: the system then reads nothing beside what is asked for.
+    /// Says that it is read in random order: the system then reads nothing beyond the requested bytes.
     pub(crate) fn scatter(&self) {
         scatter(&self.map);
     }

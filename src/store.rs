@@ -31,7 +31,7 @@ pub(crate) struct Listed {
     pub(crate) etag: Option<String>,
 }
 
-/// What a prefix of a store holds: the objects in it, and the names of the prefixes within it.
+/// The contents of a prefix of a store: its objects, and the names of the prefixes within it.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) objects: Vec<Listed>,
@@ -46,7 +46,7 @@ pub(crate) struct ReadTurn {
     pub(crate) split: u64,
 }
 
-/// Something that a lane will read.
+/// A read that a lane will make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Planned {
     pub(crate) turn: ReadTurn,
@@ -56,15 +56,15 @@ pub(crate) struct Planned {
     pub(crate) range: Range<u64>,
 }
 
-/// What a lane will read, in order. It may be endless.
+/// The future reads of a lane, in order. They may be endless.
 pub(crate) trait Plan: Iterator<Item = Planned> + Debug + Send + 'static {}
 
 impl<P: Iterator<Item = Planned> + Debug + Send + 'static> Plan for P {}
 
 /// A file's bytes as they are stored, at any offset.
 ///
-/// Reading blocks, so it belongs on a blocking thread. The file must stay as it was when the corpus was
-/// opened: a file that has changed is an error, not another text.
+/// Reading blocks, so it belongs on a blocking thread. The file must stay as it was when the corpus was opened: a file
+/// that has changed is an error, and never another text.
 pub(crate) trait Stored: Debug + Send + Sync {
     /// The path or URL that errors name.
     fn path(&self) -> &Path;
@@ -80,11 +80,11 @@ pub(crate) trait Stored: Debug + Send + Sync {
     /// Fills `into` with the bytes from `from` on.
     ///
     /// # Errors
-    /// [`Error::Io`] from the system, and if the file ends before `into` is full; [`Error::Corpus`] if the file is not what
-    /// it was when the corpus was opened.
+    /// [`Error::Io`] from the system, and if the file ends before `into` is full; [`Error::Corpus`] if the file has
+    /// changed since the corpus was opened.
     fn read_at(&self, from: u64, into: &mut [u8]) -> Result<()>;
 
-    /// The same, but reading will not go on after these bytes: a look at what a file is.
+    /// The same for a look at a file: reading will not continue after these bytes.
     ///
     /// # Errors
     /// As [`Stored::read_at`].

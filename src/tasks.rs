@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a job waits before it looks again whether it may end.
 const APART: Duration = Duration::from_millis(1);
 
-/// A task whose result is wanted: it is aborted when this is dropped.
+/// A task that is aborted when this is dropped, since nobody wants its result then.
 #[derive(Debug)]
 pub(crate) struct Task<T> {
     of: &'static str,
@@ -102,7 +102,7 @@ async fn are_idle(wanted: usize) -> bool {
     }
     is_over.store(true, Relaxed);
     let are_idle = begun.load(Relaxed) >= wanted;
-    // Those that have not begun must not begin later.
+    // Jobs that have not begun must not begin later.
     jobs.into_iter().flatten().for_each(|job| job.abort());
     are_idle
 }

@@ -1,7 +1,7 @@
-//! Whether the system still gives threads.
+//! Checks whether the system still starts threads.
 //!
-//! A runtime that is refused a thread panics, or waits for ever for work that no thread takes up. So whoever is about to
-//! need threads asks first, and a refusal is an error that says what to do. Held in memory: nothing, afterwards.
+//! A runtime that is refused a thread panics, or waits forever for work that no thread takes up. So callers that are
+//! about to need threads check first, and a refusal is an error with a remedy. Held in memory: nothing, afterwards.
 
 use std::fs;
 use std::io;
@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// How many threads a loader needs beside the workers of its runtime, so that what one of them waits for has a thread
-/// too. With more it is faster: what has no thread waits for one.
+/// How many threads a loader needs beside the workers of its runtime, so that no thread waits for work without a
+/// thread. With more threads it is faster, because less work waits for one.
 pub const LEAST: usize = 3;
 
 /// How long a thread that has ended may still be counted.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long is waited before the system is asked again.
+/// How long to wait before the system is asked again.
 const APART: Duration = Duration::from_micros(100);
 
 /// Checks that `wanted` more threads can run at once, by starting them and letting them end.
 ///
 /// A program calls it before it builds a runtime. [`Source::open`](crate::Source::open) and
-/// [`Loader::open`](crate::Loader::open) check for what they need by themselves.
+/// [`Loader::open`](crate::Loader::open) check for their own threads.
 ///
 /// # Errors
 /// [`Error::Threads`] if the system refuses one of them: too many processes for the user or the container, or no memory
@@ -53,7 +53,7 @@ pub fn check(wanted: usize) -> Result<()> {
     })
 }
 
-/// [`check`] for a task: it starts one thread, which checks and is one of those that are wanted.
+/// [`check`] for a task: starts one thread, which checks, and counts as one of the wanted threads.
 pub(crate) async fn check_aside(wanted: usize) -> Result<()> {
     let Some(others) = wanted.checked_sub(1) else { return Ok(()) };
     let refused = |started, source| Error::Threads { wanted, started, source };
@@ -71,8 +71,8 @@ pub(crate) async fn check_aside(wanted: usize) -> Result<()> {
     })
 }
 
-/// Waits until the system no longer counts a thread that has ended: a moment after it can be joined. Whoever starts a
-/// thread before that can be refused it.
+/// Waits until the system no longer counts an ended thread, which is a moment after it can be joined. A thread that is
+/// started before that may be refused.
 fn wait_until_gone(place: &Path) {
     let began = Instant::now();
     while is_there(place) && began.elapsed() < PATIENCE {

@@ -38,8 +38,8 @@ struct Header<F> {
 }
 
 impl Trail {
-    /// Opens the trail at `path` to go on after `batch` batches, and cuts off what an earlier run wrote
-    /// beyond that. 0 starts the trail over. The first cursor creates the file.
+    /// Opens the trail at `path` to continue after `batch` batches, and cuts off later cursors of an earlier run. 0
+    /// starts the trail over. The first cursor creates the file.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be read or cut, [`Error::Cursor`] if it is not a trail.
@@ -91,7 +91,7 @@ pub fn nearest(path: impl AsRef<Path>, batch: u64) -> Result<Option<Cursor>> {
     find(path, batch)?.map(|found| found.whole(path)).transpose()
 }
 
-/// A cursor as a trail holds it.
+/// A cursor of a trail.
 #[derive(Default)]
 struct TrailEntry {
     /// The line that holds its fingerprint.

@@ -1,8 +1,8 @@
-//! Small findings, kept in the directory of the user's caches, so that other processes need not find them again.
+//! Small results, cached in the user's cache directory, so that other processes need not compute them again.
 //!
-//! An entry is a file of its own. Its name is a digest of all that the finding depends on, and it carries a digest of
-//! itself: what is damaged counts as missing. Nothing here is an error: without a directory, or where it cannot be
-//! written, what is wanted is found again every time.
+//! An entry is a file. Its name is a digest of everything that the result depends on, and it has a digest of its
+//! content: a damaged entry counts as missing. Nothing here is an error: without a directory that can be written to,
+//! results are computed every time.
 
 use std::fs::{self, File, TryLockError};
 use std::io::Read;
@@ -15,23 +15,23 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::atomic::write_atomically;
 
-/// The variable that names another directory. If it is empty, nothing is kept.
+/// The variable that names another directory. If it is empty, nothing is cached.
 const VARIABLE: &str = "MILLSTREAM_CACHE";
 
-/// How many entries of one kind are kept. Beyond that, the older half goes.
+/// How many entries of one kind are kept. Beyond that, the older half is removed.
 const MOST: usize = 1000;
 
 /// The largest entry that is read, in bytes. Thousands of added tokens take some hundred thousand.
 const LARGEST: u64 = 16 << 20;
 
-/// How long is waited before it is looked again whether another process has let an entry go.
+/// How often to check whether another process has released an entry.
 const APART: Duration = Duration::from_millis(100);
 
-/// All that a finding depends on.
+/// Everything that a result depends on.
 pub(crate) struct Key(blake3::Hasher);
 
 impl Key {
-    /// `context` says what is found and in which form. No two kinds of findings share one.
+    /// `context` names the kind of result and its form. No two kinds share one.
     pub(crate) fn new(context: &str) -> Self {
         Self(blake3::Hasher::new_derive_key(context))
     }
@@ -46,14 +46,14 @@ impl Key {
     }
 }
 
-/// Where one finding is kept.
+/// The place of one result.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     path: PathBuf,
     key: blake3::Hash,
 }
 
-/// The right to find something, while other processes wait for it.
+/// The right to compute a result, while other processes wait for it.
 #[derive(Debug)]
 #[must_use = "the turn ends when it is dropped"]
 pub(crate) struct Turn(File);
@@ -66,7 +66,7 @@ impl Drop for Turn {
 }
 
 impl Entry {
-    /// The entry for a key, in a directory for its kind. `None` if nothing is kept.
+    /// The entry for a key, in a directory for its kind. `None` if nothing is cached.
     pub(crate) fn of(kind: &str, key: &Key) -> Option<Self> {
         Some(Self::within(directory()?.join(kind), key))
     }
@@ -76,7 +76,7 @@ impl Entry {
         Self { path: directory.join(key.to_hex().as_str()), key }
     }
 
-    /// What was found earlier, if it is there and whole.
+    /// The cached result, if it is there and whole.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Option<T> {
         let mut bytes = Vec::new();
         File::open(&self.path).ok()?.take(LARGEST).read_to_end(&mut bytes).ok()?;
@@ -88,7 +88,7 @@ impl Entry {
         found
     }
 
-    /// Keeps a finding, if that is possible.
+    /// Caches a result, if possible.
     pub(crate) fn write(&self, found: &impl Serialize) {
         let Ok(said) = serde_json::to_vec(found) else { return };
         let bytes = [self.digest(&said).as_bytes(), said.as_slice()].concat();
@@ -98,14 +98,15 @@ impl Entry {
         }
     }
 
-    /// Waits until no other process is about to find the same, or one has found it. Others wait in turn as long as the turn is
-    /// held. `None` if it was found, or if the entry cannot be locked. The waiting ends when the future is dropped.
+    /// Waits until no other process is computing the same result, or one has finished. Other processes wait while this
+    /// turn is held. `None` if the result is there, or if the entry cannot be locked. The waiting ends when the future
+    /// is dropped.
     pub(crate) async fn turn(&self) -> Option<Turn> {
         let (answer, turn) = oneshot::channel();
         let entry = self.clone();
         let wait = move || {
             fs::create_dir_all(entry.path.parent()?).ok()?;
-            // It is empty until something is found.
+            // It is empty until there is a result.
             let file = File::options().write(true).create(true).truncate(false).open(&entry.path).ok()?;
             let mut is_said = false;
             while !answer.is_canceled() && entry.read::<IgnoredAny>().is_none() {
@@ -122,7 +123,7 @@ impl Entry {
             }
             None
         };
-        // Not one of the runtime's threads: those are waited for when it ends.
+        // Not one of the runtime's threads: the runtime waits for them when it ends.
         std::thread::Builder::new().name("wait for a turn".to_owned()).spawn(wait).ok()?;
         turn.await.ok()
     }
@@ -141,7 +142,7 @@ impl Entry {
         if entries.len() >= MOST {
             entries.sort_by_cached_key(|entry| entry.metadata().and_then(|about| about.modified()).ok());
             for entry in &entries[..entries.len() - MOST / 2] {
-                // If it cannot go, it stays.
+                // A file that cannot be removed stays.
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -156,7 +157,7 @@ fn directory() -> Option<PathBuf> {
     }
 }
 
-/// The directory of the user's caches, as the system has it.
+/// The system's directory for the user's caches.
 fn caches() -> Option<PathBuf> {
     let absolute = |path: &PathBuf| path.is_absolute();
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(absolute);
@@ -191,7 +192,7 @@ mod tests {
         for other in [&["ab"][..], &["a"], &[]] {
             let other = entry(&directory, other);
             assert_eq!(found(&other), None);
-            // An entry under another's name is damaged.
+            // An entry under another name is damaged.
             fs::copy(&one.path, &other.path).unwrap();
             assert_eq!(found(&other), None);
         }

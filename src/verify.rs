@@ -1,17 +1,17 @@
 //! Checks the laws of order, resume and world: of your own config and data, or of any loader.
 //!
-//! [`Plan::run`] starts a program many times, each time the same except for what must not matter: with other workers
-//! and depths (law 1); killed again and again, and resumed from what it saved last (law 2); as the ranks of several
+//! [`Plan::run`] starts a program many times, and changes only settings that must not matter: with other workers and
+//! depths (law 1); killed again and again, and resumed from its last saved state (law 2); as the ranks of several
 //! worlds, which share nothing but the files, and resumed at another size (law 3). Every batch of every run is compared
 //! with those of one undisturbed run, the reference. If something differs, the report names the first [`Difference`]:
 //! which row was lost, repeated, changed or moved.
 //!
-//! Of a Millstream loader it compares the ids of each row, the documents that they come from, and the running digest in
-//! the cursor after the batch (in a world, in the merged cursors of its ranks). The program can be any program that
-//! calls [`serve`] first, so a loader with custom stages is checked as it is.
+//! For a Millstream loader it compares the ids of each row, their documents, and the running digest in the cursor after
+//! the batch (in a world, in the merged cursors of its ranks). The program can be any program that calls [`serve`]
+//! first, so a loader with custom stages is checked as it is.
 //!
 //! Held in memory: one batch of each log. The logs are in a temporary directory, with some bytes for each document of a
-//! batch. Those of the reference and of one run are there at a time.
+//! batch, and only the reference's and one run's are there at a time.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;
@@ -27,8 +27,8 @@
 //!
 //! # Any loader
 //!
-//! [`Plan::of_any`] proves a loader that is not Millstream's, in any language: it only has to save its state as text,
-//! and to go on from it. Its program follows these orders.
+//! [`Plan::of_any`] proves any other loader, in any language: it only has to save its state as text, and to continue
+//! from it. Its program follows these orders.
 //!
 //! The environment variable `MILLSTREAM_VERIFY_ORDERS` holds the path of a JSON file:
 //!
@@ -44,12 +44,12 @@
 //! ```
 //!
 //! - `workers` is the number of workers; 0 is the process itself. The rows must not depend on it. A state is only given
-//!   to as many workers as saved it, in law 3 to as many in each rank.
-//! - `rank` and `world` say which process this is. The ranks of a world must have, batch by batch, the rows that one
-//!   process has, in any order and shared out in any way.
+//!   to as many workers as saved it; in law 3, to as many in each rank.
+//! - `rank` and `world` say which process this is. Batch by batch, the ranks of a world together must have the same
+//!   rows as one process, in any order and divided in any way.
 //! - `from` is the number of batches before the first one that it makes: 0 at the start.
-//! - `states` is empty at the start. Else it has what all ranks of the run before saved after the same batch, in the
-//!   order of ranks. They may have been more or fewer than `world`, if the plan has several worlds.
+//! - `states` is empty at the start. Otherwise it has the states that all ranks of the run before saved after the same
+//!   batch, in the order of ranks. They may have been more or fewer than `world`, if the plan has several worlds.
 //!
 //! For each batch it appends one line to the file `log`, in one write, and flushes it:
 //!
@@ -58,9 +58,9 @@
 //! ```
 //!
 //! - `batch` counts from 0 over the whole run, so the first number is `from`.
-//! - `rows` has for each row a digest of all that the trainer gets of it, and its name in words, for people. Rows are
-//!   the same if their digests are.
-//! - `state` leads to what follows this batch, and not to what was read ahead.
+//! - `rows` has for each row a digest of everything that the trainer gets of it, and its name in words, for people.
+//!   Rows are the same if their digests are.
+//! - `state` leads to the batch after this one, and not past batches that were only read ahead.
 //!
 //! After each batch it pauses for `step`, as a trainer would. It ends with exit code 0 before batch `until`, at the end
 //! of its data, or if it cannot go on from `states`: then it writes why to a file beside the log, with the extension
@@ -92,10 +92,10 @@ pub use subject::Subject;
 use crate::config::{Config, SourceConfig};
 use crate::error::{Error, Result};
 
-/// What to compare, and with which program.
+/// The comparisons to make, and the program to start.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is proved: the loader of a config, or any loader.
+    /// The subject of the proof: the loader of a config, or any loader.
     pub subject: Subject,
     /// The program to start. It must call [`serve`], or be [any loader's](self#any-loader).
     pub program: PathBuf,
@@ -111,7 +111,7 @@ pub struct Plan {
     /// The depths that must not matter; each is tried with each number of workers. None for any loader.
     pub depths: Vec<usize>,
     /// The numbers of ranks that must not matter. With a config, each must divide `pipeline.lanes` and, without
-    /// `pipeline.batch_tokens`, `pipeline.batch_size`. For any loader, those that its program can run as.
+    /// `pipeline.batch_tokens`, `pipeline.batch_size`. For any loader, worlds that its program can run as.
     pub worlds: Vec<usize>,
     /// The seed of the random moments. The moments themselves also depend on the speed of the machine.
     pub seed: u64,
@@ -222,7 +222,7 @@ impl Plan {
     }
 }
 
-/// Whether so many ranks can share a config's lanes and, where batches have so many, rows.
+/// Whether so many ranks can share a config's lanes and, if batches have a fixed number of rows, its rows.
 fn divides(world: usize, config: &Config) -> bool {
     let pipeline = &config.pipeline;
     pipeline.lanes().is_multiple_of(world)

@@ -39,7 +39,7 @@ impl World {
     /// One process.
     pub const ALONE: Self = Self { rank: 0, size: 1 };
 
-    /// Finds rank and world: from `pipeline` and, for what it leaves out, from the environment.
+    /// Finds rank and world in `pipeline` or, if it does not set them, in the environment.
     ///
     /// # Errors
     /// [`Error::Config`] if a needed variable is not a number, if a rank has no world or is not below it, or
@@ -62,7 +62,7 @@ impl World {
     /// As [`detect`](World::detect), whether or not the lanes and rows can be shared in such a world.
     ///
     /// # Errors
-    /// As [`detect`](World::detect), but for what cannot be shared.
+    /// As [`detect`](World::detect), except for lanes and rows that cannot be shared.
     pub fn launched(pipeline: &PipelineConfig) -> Result<Self> {
         Self::launched_in(pipeline, &from_environment)
     }
@@ -72,8 +72,8 @@ impl World {
         Self::given([pipeline.rank, pipeline.world], &Variables(variable), advice)
     }
 
-    /// Which of several processes this is that prepare token shards together, by the environment alone: one of a Slurm
-    /// job array, or one that any of the launchers above has started. If an array's tasks have several processes each,
+    /// The place of this process among several that prepare token shards together, by the environment alone: a task of
+    /// a Slurm job array, or a process of any of the launchers above. If an array's tasks have several processes each,
     /// all of them count.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ impl World {
         };
         let (first, last) = (number("SLURM_ARRAY_TASK_MIN")?, number("SLURM_ARRAY_TASK_MAX")?);
         let count = number("SLURM_ARRAY_TASK_COUNT")?;
-        // Of an array that was submitted again for some of its tasks, nothing says how many there were.
+        // If an array was submitted again for some of its tasks, nothing tells how many there were.
         if first > 1 || first + count != last + 1 || !(first..=last).contains(&task) {
             let problem = format!(
                 "this is task {task} of {count} from {first} to {last}, and parts count on from 0 or 1; say which part \
@@ -109,8 +109,8 @@ impl World {
         Ok(world)
     }
 
-    /// Rank and world, as they are set or, for what is not, as the variables say. If one of them is not known, `advice`
-    /// says how to set it.
+    /// Rank and world, as set or, if not set, from the variables. If one of them is unknown, `advice` says how to set
+    /// it.
     fn given(
         [given_rank, given_world]: [Option<usize>; 2],
         variables: &Variables<'_>,
@@ -148,7 +148,7 @@ impl World {
         Ok(Self { rank, size: world })
     }
 
-    /// Says in the log which variables this is by, if a launcher has set them.
+    /// Logs the variables that rank and world come from, if a launcher has set them.
     fn tell(&self, variables: &Variables<'_>) {
         let Self { rank, size } = self;
         if let Some([rank_name, world_name]) = variables.launcher().filter(|_| *self != Self::ALONE) {

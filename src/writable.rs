@@ -1,4 +1,4 @@
-//! Whether a directory can be written to, found out without leaving anything there.
+//! Checks whether a directory can be written to, without leaving anything there.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,8 +12,8 @@ pub fn check(key: &str, directory: &Path) -> Result<()> {
     look(key, directory, |_| false)
 }
 
-/// The same for the directory of a cache. One that is read-only or somebody else's is fine: it is read as far as it goes. So
-/// is one on a full disk.
+/// The same for the directory of a cache. A cache that is read-only, another user's or on a full disk is fine: it is
+/// only read.
 pub fn check_cache(key: &str, directory: &Path) -> Result<()> {
     look(key, directory, |kind| refuses_writing(kind) || lacks_room(kind))
 }
@@ -35,11 +35,11 @@ fn look(key: &str, directory: &Path, is_fine: impl Fn(ErrorKind) -> bool) -> Res
                     Ok(_) => Ok(()),
                     Err(e) if is_fine(e.kind()) => Ok(()),
                     Err(e) if lacks_room(e.kind()) => Err(Error::io(place, "make a file", e)),
-                    // Its message would name the file that was tried.
+                    // The error's message would name the temporary file.
                     Err(e) => wrong(format!("in {}: {}", place.display(), e.kind())),
                 };
             }
-            // What is above may exist, and says what is wrong if it is a file.
+            // Its parent may exist, and is reported if it is a file.
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
             Err(e) if is_fine(e.kind()) => return Ok(()),
             Err(e) => return wrong(e.to_string()),

@@ -46,7 +46,7 @@ impl Run {
 }
 
 impl Batch {
-    /// Notes where a run came from, and which bytes of text its targets stand for.
+    /// Notes the origin of a run, and which bytes of text its targets stand for.
     #[inline]
     fn note(&mut self, run: Run) {
         let Run { row, ids: Range { start: from, end: to }, offset, position, corpus, .. } = run;

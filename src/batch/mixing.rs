@@ -15,7 +15,7 @@ use super::{Batch, Piece};
 /// of only padding. If no batch remains, every figure is `None`.
 ///
 /// Adding a batch visits each of its pieces once, which takes some microseconds for a few hundred of them. It allocates
-/// nothing once it has seen a batch of that size.
+/// nothing after the first batch of that size.
 ///
 /// ```
 /// use millstream::batch::Mixing;

@@ -1,4 +1,4 @@
-//! What a batch knows about each of its ids: segment, position, and the ids to predict from it.
+//! Facts about each id of a batch: its segment, its position, and the ids to predict from it.
 //!
 //! All of it is computed from the pieces when you ask for it. A piece is a segment: the part of one document in a row.
 
@@ -40,9 +40,9 @@ impl Batch {
         positions
     }
 
-    /// Returns where each segment begins among the inputs, flattened to `[rows * seq_len]`, and the length of the longest
-    /// segment, both counted in ids: what attention kernels for sequences of different lengths take, such as
-    /// `flash_attn_varlen_func` of [flash-attn](https://github.com/Dao-AILab/flash-attention) (`cu_seqlens_q`,
+    /// Returns where each segment begins among the inputs, flattened to `[rows * seq_len]`, and the length of the
+    /// longest segment, both counted in ids: the arguments of attention kernels for sequences of different lengths,
+    /// such as `flash_attn_varlen_func` of [flash-attn](https://github.com/Dao-AILab/flash-attention) (`cu_seqlens_q`,
     /// `max_seqlen_q`).
     ///
     /// The first number is 0, the last is `rows * seq_len`, and each segment ends where the next begins: there is one
@@ -63,7 +63,7 @@ impl Batch {
         let seq_len = self.seq_len();
         let inputs = self.rows() * seq_len;
         assert!(i32::try_from(inputs).is_ok(), "{inputs} inputs are more than an i32 can count");
-        // Pieces leave no gap, so a segment ends where a piece or a row does; what no piece covers is padding.
+        // Pieces leave no gap, so a segment ends where a piece or a row does; the rest of a row is padding.
         let in_row = |piece: &Piece| piece.row as usize * seq_len + (piece.to as usize).min(seq_len);
         let mut ends: Vec<usize> = self.pieces.iter().map(in_row).collect();
         ends.extend((0..=self.rows()).map(|row| row * seq_len));

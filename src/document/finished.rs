@@ -1,7 +1,7 @@
-//! Rows that were packed before, looked up together.
+//! Finished rows, looked up together.
 //!
-//! A row of them is a number in its group: nothing is made for it, and its ids stay where they are until a batch has them.
-//! Its parts are made only if a stage asks for them.
+//! A row is a number in its group: nothing is made for it, and its ids stay in place until a batch has them. Its parts
+//! are made only if a stage asks for them.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use crate::files::Files;
 #[derive(Debug, Default)]
 pub(crate) struct FinishedRows {
     rows: Vec<PlacedRow>,
-    /// Those of all rows.
+    /// The pieces of all rows.
     pieces: Vec<FinishedPiece>,
     width: usize,
 }
@@ -57,7 +57,8 @@ impl FinishedRows {
         self.pieces.len()
     }
 
-    /// Appends a row whose pieces are those up to `pieces_end` that no other row has. Its ids begin at `at` in `arena`.
+    /// Appends a row. Its pieces are those before `pieces_end` that no earlier row has. Its ids begin at `at` in
+    /// `arena`.
     pub(crate) fn row(&mut self, arena: Arc<Arena>, at: usize, pieces_end: usize) {
         let begin = self.rows.last().map_or(0, |row| row.pieces_end);
         let len = self.pieces[begin..pieces_end].iter().map(|piece| piece.len as usize).sum();

@@ -43,7 +43,7 @@ impl Part {
         Self { arena: tokens.arena, range, offset: first, document, position: tokens.position }
     }
 
-    /// The ids. Those of token shards are copied out of their file.
+    /// The ids. Stored ids are copied out of their file.
     pub fn ids(&self) -> Cow<'_, [u32]> {
         self.arena.ids(&self.range, self.offset, self.document.0)
     }

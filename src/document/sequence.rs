@@ -29,7 +29,7 @@ pub struct Sequence {
     width: usize,
 }
 
-/// What is in a row.
+/// The contents of a row.
 #[derive(Clone, Debug)]
 enum Content {
     Parts(Vec<Part>),
@@ -99,8 +99,8 @@ impl Sequence {
         Self::new(parts, width)
     }
 
-    /// Returns the row without the parts of documents for which `is_excluded` is true. What follows them moves up, and
-    /// padding fills the end.
+    /// Returns the row without the parts of documents for which `is_excluded` is true. Later parts move up, and padding
+    /// fills the end.
     pub(crate) fn without(self, is_excluded: impl Fn(&Position) -> bool) -> Self {
         let width = self.width;
         let mut parts = self.into_parts();

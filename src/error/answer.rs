@@ -47,7 +47,7 @@ pub(super) fn code(answer: &io::Error) -> Option<i32> {
     }
 }
 
-/// The number of the system's answer in what a library says, which has only its text.
+/// The number of the system's answer, found in a library's message, which has only the answer's text.
 pub fn code_in(said: &str) -> Option<i32> {
     let (_, code) = said.rsplit_once("(os error ")?;
     code.split_once(')')?.0.parse().ok()
@@ -148,7 +148,7 @@ mod tests {
         let full = explain(Path::new("/"), io::Error::from_raw_os_error(28));
         assert_eq!((full.kind(), code(&full)), (ErrorKind::StorageFull, Some(28)));
         assert!(full.to_string().starts_with("the disk is full ("), "{full}");
-        // An error that is passed on and explained once more says the same.
+        // Explaining an error again changes nothing.
         assert_eq!(
             explain(Path::new("/nowhere"), explain(Path::new("/"), full)).kind(),
             ErrorKind::StorageFull

@@ -1,4 +1,4 @@
-//! An error for programs: its whole message, and what is known of it by name.
+//! An error for programs: its whole message, and its facts by name.
 
 use std::path::Path;
 
@@ -14,8 +14,7 @@ impl Error {
         all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
     }
 
-    /// Returns what is known of it by name: where it is, what is wrong, what to do. The program prints them with
-    /// `--json`.
+    /// Returns its facts by name: the place, the problem, the remedy. The program prints them with `--json`.
     pub fn fields(&self) -> Map<String, Value> {
         let fields = match self {
             Error::Config { key, problem, place } => config_fields(key, problem, place.as_deref()),
@@ -50,7 +49,7 @@ impl Error {
     }
 }
 
-/// The key, what is wrong with it, and where it is written.
+/// The key, its problem, and where it is written.
 fn config_fields(key: &str, problem: &str, place: Option<&ConfigPlace>) -> Value {
     let mut fields = json!({ "key": key, "problem": problem });
     match place {

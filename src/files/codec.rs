@@ -1,4 +1,4 @@
-//! Which compression a file has, by its first bytes; and what it is if it is not read.
+//! A file's compression, by its first bytes; or its kind, if it is not read.
 
 use std::fmt;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) enum Codec {
     Xz,
 }
 
-/// What a file's first bytes are.
+/// The kind of a file's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DetectedCodec {
     Text,
@@ -32,7 +32,7 @@ pub(crate) enum DetectedCodec {
     Unread(UnreadKind),
 }
 
-/// What is not read, though it can be told from its first bytes.
+/// A kind of file that is recognized by its first bytes, but not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnreadKind {
     /// Text in this encoding.
@@ -41,7 +41,7 @@ pub(crate) enum UnreadKind {
     Packed(&'static str),
 }
 
-/// The compressions and archives that are not read: the first bytes, the end of the name, and what it is.
+/// The compressions and archives that are not read: the first bytes, the end of the name, and the kind.
 const UNREAD: [(&[u8], &str, &str); 8] = [
     (b"PK\x03\x04", "zip", "a zip archive"),
     (b"\x04\x22\x4d\x18", "lz4", "an lz4 file"),
@@ -87,7 +87,7 @@ impl fmt::Display for UnreadKind {
 impl Codec {
     const ALL: [Self; 4] = [Self::Gzip, Self::Zstd, Self::Bzip2, Self::Xz];
 
-    /// Returns what a file is, given its first bytes, `head`.
+    /// Returns the kind of a file, given its first bytes, `head`.
     ///
     /// A file whose name says that it is compressed, and whose head is neither compressed nor text, counts as
     /// compressed. So it is refused, and not read as text.
@@ -105,9 +105,8 @@ impl Codec {
         }
     }
 
-    /// About how much memory it takes to decompress a file of `len` bytes: the text that the codec looks back into, as
-    /// files usually have it, but no more than there is. A zstd file with a larger window than usual says so in its
-    /// first bytes, `head`.
+    /// About how much memory it takes to decompress a file of `len` bytes: the usual window of the codec, but no more
+    /// than the text. A zstd file with a larger window than usual says so in its first bytes, `head`.
     pub(crate) fn held(self, len: u64, head: &[u8]) -> u64 {
         if let Some(window) = zstd_window(head).filter(|window| self == Self::Zstd && *window > ZSTD_WINDOW) {
             return window;

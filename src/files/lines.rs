@@ -17,7 +17,7 @@ const PIECE: u64 = 1 << 20;
 /// The line ends counted so far: the number of line ends before an offset in a file, by the file's number and
 /// the offset.
 ///
-/// It takes some forty bytes for each MiB that was counted, and as much for the last place in it that was asked for.
+/// It takes some forty bytes for each counted MiB, and as much for the last requested place in it.
 #[derive(Debug, Default)]
 pub(super) struct Lines(Mutex<BTreeMap<(u32, u64), u64>>);
 
@@ -90,7 +90,7 @@ mod tests {
                 prop_assert_eq!(lines.before(7, file.path(), byte).expect("counted"), before(byte));
                 prop_assert_eq!(lines.before(7, Path::new(""), byte).expect("known"), before(byte));
             }
-            // All that was counted is known without the file.
+            // Lines that were counted are known without the file.
             let gone = Path::new("");
             let last = asked.iter().max().expect("one or more");
             for byte in (0..=*last).step_by(PIECE as usize) {

@@ -1,4 +1,4 @@
-//! A listing of a corpus's files, which a run keeps: it says later what has changed.
+//! A listing of a corpus's files, which a run saves to tell later which have changed.
 //!
 //! A cursor is small, so it has only a digest of the files. A listing is a line of JSON for each file, some hundred
 //! bytes, in the order of the corpus.
@@ -49,8 +49,8 @@ struct ListedFile {
     etag: Option<String>,
 }
 
-/// How one listing differs from another. It prints the first few files of each kind. Its paths are meant for people:
-/// what is not UTF-8 in them is replaced.
+/// The differences between two listings. It prints the first few files of each kind. Its paths are meant for people:
+/// bytes that are not UTF-8 are replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// The paths that are new.
@@ -163,7 +163,7 @@ impl Listing {
         self.0.iter().map(|file| ((file.source.as_str(), file.path.as_encoded_bytes()), file)).collect()
     }
 
-    /// By where the files lie below the directory that all files of their source lie in.
+    /// By the files' places below the directory that all files of their source have in common.
     fn by_place(&self) -> BTreeMap<(&str, &[u8]), &ListedFile> {
         let sources = self.0.chunk_by(|file, next| file.source == next.source);
         sources
@@ -174,8 +174,8 @@ impl Listing {
             .collect()
     }
 
-    /// The same error; if a cursor was refused because the files have changed, it names the files, given the listing of
-    /// `now`.
+    /// The same error. If a cursor was refused because the files have changed, the error names the changed files, given
+    /// the listing of `now`.
     #[must_use]
     pub fn explain(&self, error: Error, now: &Self) -> Error {
         let changes = self.changes(now);
@@ -189,7 +189,7 @@ impl Listing {
 }
 
 impl ListedFile {
-    /// What a file keeps under another name.
+    /// The properties that a file keeps under another name.
     fn content(&self) -> (&str, u64, Option<&str>) {
         (&self.source, self.bytes, self.etag.as_deref())
     }
@@ -211,8 +211,8 @@ impl Changes {
         *self == Self::default()
     }
 
-    /// Tells files that were renamed from those that have gone or are new. A new file is an old one if it is as long and
-    /// has its name, or if no others are as long.
+    /// Tells renamed files from removed and new ones. A new file is an old one if it has the same length and name, or
+    /// if no others have its length.
     fn pair(&mut self, gone: &[&ListedFile], new: &[&ListedFile]) {
         let mut left: HashMap<_, Vec<&ListedFile>> = HashMap::new();
         new.iter().rev().for_each(|file| left.entry(file.content()).or_default().push(file));

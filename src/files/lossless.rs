@@ -1,4 +1,4 @@
-//! Paths in JSON, of whatever bytes: a string, or `{"bytes": "…"}` with hexadecimal digits for one that is not UTF-8.
+//! Paths of any bytes in JSON: a string, or `{"bytes": "…"}` with hexadecimal digits for a path that is not UTF-8.
 //!
 //! It is meant for fields: `#[serde(with = "crate::files::lossless")]`.
 

@@ -1,7 +1,7 @@
-//! Finds out what the task behind `prefetch` waits for, and so what keeps the trainer waiting.
+//! Finds what the task behind `prefetch` waits for, and so what keeps the trainer waiting.
 //!
-//! When the task finds nothing to go on with, it asks the stages that work on threads of their own which of them it
-//! is that has nothing to give: the last one that is not itself waiting for another. Custom stages run within the task;
+//! When the task has nothing to work on, it looks for the cause among the stages with threads of their own: the last
+//! one that lacks output and does not itself wait for another. Custom stages run within the task;
 //! each counts the streams for which it has input and gives nothing yet.
 
 use std::ops::Range;
@@ -14,7 +14,7 @@ use super::{Meter, MeterState};
 /// The number of causes: everything that can be waited for, and last the task's own work.
 pub(crate) const CAUSES: usize = 6;
 
-/// What the task may wait for.
+/// The causes of the task's waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Documents to be read.
@@ -42,10 +42,10 @@ impl Cause {
     }
 }
 
-/// The meters of a loader's custom stages: of those before the tokenizer, those behind it, and those behind packing.
+/// The meters of a loader's custom stages: before the tokenizer, after it, and after packing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CustomMeters {
-    /// All of them, in the order of the journey.
+    /// All of them, in the order of data flow.
     all: Vec<Arc<Meter>>,
     /// How many take documents.
     documents: usize,
@@ -64,17 +64,17 @@ impl CustomMeters {
         }
     }
 
-    /// Those of the stages that take documents.
+    /// The meters of the stages that take documents.
     pub(crate) fn documents(&self) -> &[Arc<Meter>] {
         &self.all[..self.documents]
     }
 
-    /// Those of the stages that take tokens.
+    /// The meters of the stages that take tokens.
     pub(crate) fn tokens(&self) -> &[Arc<Meter>] {
         &self.all[self.documents..self.before_packing]
     }
 
-    /// Those of the stages that take rows.
+    /// The meters of the stages that take rows.
     pub(crate) fn rows(&self) -> &[Arc<Meter>] {
         &self.all[self.before_packing..]
     }
@@ -84,7 +84,7 @@ impl CustomMeters {
         stages.rev().find(|&stage| self.all[stage].is_awaited()).map(Cause::Own)
     }
 
-    /// How many custom stages stand before what is waited for, and so do not wait for it.
+    /// How many custom stages come before the cause, and so do not wait for it.
     fn before(&self, cause: Cause) -> usize {
         match cause {
             Cause::Source | Cause::Memory => 0,
@@ -94,7 +94,7 @@ impl CustomMeters {
     }
 }
 
-/// The stages that work beside the task, and how long it waited for what.
+/// The stages that work beside the task, and its waits by cause.
 #[derive(Debug)]
 pub(crate) struct Chain {
     source: Arc<Meter>,
@@ -122,7 +122,7 @@ impl Chain {
         }
     }
 
-    /// Returns what is missing. Ask while it is still missing.
+    /// Returns the missing input's cause. Call it while the input is still missing.
     pub(crate) fn lacking(&self) -> Cause {
         let custom = &self.custom;
         if let Some(stage) = custom.awaited(custom.documents..custom.all.len()) {

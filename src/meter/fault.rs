@@ -1,4 +1,4 @@
-//! From counters to what keeps the trainer waiting.
+//! From counters to the cause of the trainer's wait.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use super::snapshot::{Meters, share};
 /// Workers that are busy for at least this share of the time are all at work.
 pub(super) const FULL: f64 = 0.8;
 
-/// What keeps the trainer waiting.
+/// The cause of the trainer's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -43,7 +43,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns what is at fault, assuming that something is.
+    /// Returns the cause, assuming that there is one.
     pub(super) fn find(meters: &Meters) -> Self {
         let is_first = meters.batches == 0 && meters.first_wait_seconds > meters.consumer_wait_seconds;
         let waits = if is_first { &meters.first_waits } else { &meters.waits };
@@ -82,7 +82,7 @@ impl Fault {
         }
     }
 
-    /// What the task that makes batches spends most of its time on.
+    /// The stage on which the task that makes batches spends most of its time.
     fn of_work(meters: &Meters) -> Self {
         let busy = |name: &str| busy(meters, name);
         let documents = if meters.setting.has_own_documents { busy("source") } else { 0.0 };

@@ -1,14 +1,14 @@
 //! Prometheus' text exposition format, version 0.0.4.
 //!
 //! The crate `prometheus-client` does not replace this. It writes OpenMetrics only, which has another media type and
-//! another end, and a collector over our snapshots would still have to list every metric with its help. What it would
-//! save is the ten lines of `Text::family`, and the bare library has them without a dependency.
+//! another end, and a collector over our snapshots would still have to list every metric with its help. It would save
+//! the ten lines of `Text::family`, and the bare library has them without a dependency.
 
 use std::fmt::Write;
 
 use super::snapshot::{Meters, StageMeter};
 
-/// The media type of what [`Text`] writes.
+/// The media type of [`Text`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Metrics in the text format, one family after the other.

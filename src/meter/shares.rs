@@ -1,4 +1,4 @@
-//! What each stage did with its time: for curves over a run.
+//! The share of time that each stage worked and waited: for curves over a run.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::snapshot::{Meters, StageMeter, share};
 
-/// What a stage did with its time. All are parts of a whole, from 0 to 1, with four decimals.
+/// The time of a stage, as parts of a whole from 0 to 1, with four decimals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageShare {
     /// The share of its threads' time that the stage worked; of the whole time, if it runs within `prefetch`'s task. The
@@ -33,7 +33,7 @@ impl StageShare {
 }
 
 impl Meters {
-    /// What each stage did with its time, by its name: since the loader was opened, or between the two moments of
+    /// The shares of each stage, by its name: since the loader was opened, or between the two moments of
     /// [`since`](Self::since). A custom stage that has the name of one of the loader's stages is left out.
     pub fn shares(&self) -> BTreeMap<String, StageShare> {
         let mut shares = BTreeMap::new();

@@ -11,7 +11,7 @@ pub struct StageMeter {
     pub stage: Cow<'static, str>,
     /// Whether it is a custom stage.
     pub is_custom: bool,
-    /// Documents delivered, or packed; 0 for the stages that follow and know none.
+    /// Documents delivered, or packed; 0 for the later stages, which have no documents.
     pub documents: u64,
     /// Documents skipped.
     pub skipped: u64,
@@ -38,7 +38,7 @@ pub struct StageMeter {
     pub workers_busy: u64,
 }
 
-/// What remote files cost, at one moment.
+/// The requests and waits of remote files, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StoreMeter {
     /// How many requests are under way now.
@@ -53,7 +53,7 @@ pub struct StoreMeter {
     pub requests_at_waits: u64,
 }
 
-/// What the consumer waited for, in seconds. Together this is all of its waiting.
+/// The causes of the consumer's waits, in seconds. Together these are all of its waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Waits {
     /// For documents to be read.
@@ -71,7 +71,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Returns the waits by cause, in the order of the journey.
+    /// Returns the waits by cause, in the order of data flow.
     pub fn by_cause(&self) -> [(&'static str, f64); 6] {
         [
             ("source", self.source),
@@ -111,12 +111,12 @@ impl From<Tuned> for (bool, bool) {
     }
 }
 
-/// The settings that decide what would help.
+/// The settings that the remedy depends on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Setting {
     /// How many threads the machine runs at once.
     pub cores: usize,
-    /// What the loader chooses by itself.
+    /// The settings that the loader chooses by itself.
     #[serde(rename = "is_tuned")]
     pub tuned: Tuned,
     /// This rank's share of `pipeline.lanes`.
@@ -127,7 +127,7 @@ pub struct Setting {
     pub window: usize,
     /// Whether rows are packed by best fit.
     pub is_best_fit: bool,
-    /// The names of the custom stages, in the order of the journey.
+    /// The names of the custom stages, in the order of data flow.
     pub own_stages: Vec<String>,
     /// Whether the documents come from a custom source.
     pub has_own_documents: bool,
@@ -177,9 +177,9 @@ pub struct Meters {
     pub fullest_budget_bytes: u64,
     /// The stores; `None` if all files are local.
     pub store: Option<StoreMeter>,
-    /// What the loader was opened with.
+    /// The settings that the loader was opened with.
     pub setting: Setting,
-    /// The stages, in the order of the journey.
+    /// The stages, in the order of data flow.
     pub stages: Vec<StageMeter>,
 }
 
@@ -205,7 +205,7 @@ impl Meters {
         named.clone().find(|stage| !stage.is_custom).or_else(|| named.next())
     }
 
-    /// The counters of the custom stages, in the order of the journey.
+    /// The counters of the custom stages, in the order of data flow.
     pub(super) fn custom(&self) -> impl Iterator<Item = &StageMeter> {
         self.stages.iter().filter(|stage| stage.is_custom)
     }

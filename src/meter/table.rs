@@ -14,9 +14,9 @@ const GAP: usize = 2;
 const HEAD: [&str; 10] =
     ["docs", "tokens", "docs/s", "tokens/s", "MB/s", "busy s", "wait in", "wait out", "queue", "busy"];
 
-/// [`Meters`] as lines of text, at most 100 characters long: one for each stage, in the order of the journey. Times are
-/// seconds; those of workers add up, and what the pipeline waited for a custom stage counts as its work. A rate is left
-/// out where the stage does not count what it is of. A name that is too long for its column has a line of its own.
+/// [`Meters`] as lines of text, at most 100 characters long: one for each stage, in the order of data flow. Times are
+/// seconds; workers' times add up, and the pipeline's waits for a custom stage count as its work. A rate is left out if
+/// the stage does not count its unit. A name that is too long for its column has a line of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a>(&'a Meters);
 

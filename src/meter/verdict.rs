@@ -1,4 +1,4 @@
-//! From counters to the fault, and from there to a sentence.
+//! From counters to the cause of a wait, and from there to a sentence.
 //!
 //! The loader knows what the task behind `prefetch` did while the consumer waited ([`Waits`](super::Waits)). The
 //! longest of these waits names a stage, and the stage's own counters say why it is slow. A remedy is given only where
@@ -46,18 +46,18 @@ fn is_uneven(meters: &Meters) -> bool {
     is_often_full && stood_still >= meters.consumer_wait_seconds
 }
 
-/// What the trainer waits for, and what would help. Its `Display` is one sentence.
+/// The cause of the trainer's wait, and the remedy. Its `Display` is one sentence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The share of its time that the trainer waits, from 0 to 1.
     pub wait_share: f64,
-    /// What is at fault; `None` if the trainer does not wait, or if it is too early to tell, as `finding` then says.
+    /// The cause; `None` if the trainer does not wait, or if it is too early to tell, as `finding` then says.
     pub fault: Option<Fault>,
     /// The stage at fault.
     pub stage: Option<String>,
-    /// What was found.
+    /// The finding, in words.
     pub finding: String,
-    /// What would help, if a setting would help.
+    /// The remedy, if a setting would help.
     pub remedy: Option<String>,
     /// The whole verdict in one sentence.
     pub sentence: String,
@@ -150,7 +150,7 @@ impl Verdict {
 }
 
 impl Meters {
-    /// Returns what the trainer waits for, and what would help.
+    /// Returns the cause of the trainer's wait, and the remedy.
     pub fn verdict(&self) -> Verdict {
         Verdict::judge(self, self.wait_share, false)
     }

@@ -1,4 +1,4 @@
-//! The words of a verdict: what was found at a stage, and what would help.
+//! The words of a verdict: the finding at a stage, and the remedy.
 
 use bytesize::ByteSize;
 
@@ -19,7 +19,7 @@ fn time(seconds: f64) -> String {
     if seconds < 1.0 { format!("{:.0} ms", seconds * 1e3) } else { format!("{seconds:.1} s") }
 }
 
-/// Joins how long the trainer waits, why, and what would help.
+/// Joins how long the trainer waits, why, and the remedy.
 pub(super) fn sentence(waits: &str, finding: &str, remedy: Option<&str>) -> String {
     match remedy {
         Some(remedy) => format!("{waits}: {finding}; {remedy}"),
@@ -27,7 +27,7 @@ pub(super) fn sentence(waits: &str, finding: &str, remedy: Option<&str>) -> Stri
     }
 }
 
-/// Says what is wrong at the stage at fault. `cause` is what an uneven pipeline waits for.
+/// Describes the problem at the stage at fault. `cause` is the cause of an uneven pipeline's waits.
 pub(super) fn finding(fault: Fault, cause: Option<Fault>, meters: &Meters) -> String {
     let stage = |name: &str| meters.stage(name).cloned().unwrap_or_default();
     let cores = match (are_cores_busy(meters), meters.setting.cores) {
@@ -110,7 +110,7 @@ fn awaits(meters: &Meters) -> bool {
     meters.waits.own >= meters.waits.work
 }
 
-/// What would help; nothing if no setting can.
+/// The remedy; nothing if no setting can help.
 pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
     let setting = &meters.setting;
     let remedy = match fault {

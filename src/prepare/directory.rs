@@ -13,19 +13,19 @@ use crate::shards::{
 use crate::store::Stores;
 use crate::world::World;
 
-/// What a process does in a directory that it holds a lock of.
+/// The activity of a process that holds a directory's lock, for errors.
 pub(super) const WRITES_SHARDS: &str = "writes token shards there";
 pub(super) const WRITES_ROWS: &str = "writes rows there";
 
 /// The directory of one source. No other process makes the same part of it.
 pub(super) struct TargetDirectory {
     pub(super) place: ShardPlace,
-    /// A store has no locks: who makes a part that another process makes too makes the same. Neither has a directory that
-    /// cannot be written.
+    /// A store has no locks: two processes that make the same part make the same bytes. Nor has a directory that cannot
+    /// be written to.
     pub(super) lock: Option<DirLock>,
 }
 
-/// What is missing in a directory.
+/// The missing parts of a directory.
 pub(super) struct Missing {
     /// The directory's own manifest. Its files may have moved since.
     pub(super) manifest: Manifest,
@@ -54,7 +54,8 @@ pub(super) fn places(config: &Config, directory: &Path, stores: &Arc<Stores>) ->
     })
 }
 
-/// Makes the directories of a config's sources, and locks this process's part of them. `what` says what it does there.
+/// Makes the directories of a config's sources, and locks this process's part of them. `what` describes the work for
+/// errors.
 pub(super) fn take(
     config: &Config,
     directory: &Path,
@@ -68,7 +69,7 @@ pub(super) fn take(
             _ => DirLock::take_file(path, &marker(world), what),
         };
         let lock = match place.directory().map(lock).transpose() {
-            // What is whole can be checked where nothing can be written.
+            // Complete shards can be checked where nothing can be written.
             Err(error) if error.refuses_writing() && has_shards(&place) => None,
             lock => lock?,
         };
@@ -82,9 +83,9 @@ fn has_shards(place: &ShardPlace) -> bool {
     place.look().is_ok_and(|(files, _)| [MANIFEST, ROW_MANIFEST].iter().any(|name| files.contains_key(*name)))
 }
 
-/// Removes what killed processes left in a directory, starts it or checks that it is of the same, by `start`, and keeps
-/// the tokenizer in it. Refuses one that has the manifest `other`, which is of `there`, where `wanted` are prepared. The
-/// caller holds the lock of its part. Returns what `start` does. It blocks.
+/// Removes the leftovers of killed processes from a directory, calls `start` to start or check it, and keeps the
+/// tokenizer in it. Refuses a directory with the manifest `other`, which is of `there`, where `wanted` are prepared.
+/// The caller holds the lock of its part. Returns the result of `start`. It blocks.
 pub(super) fn enter<M>(
     place: &ShardPlace,
     other: &str,
@@ -113,8 +114,8 @@ pub(super) fn enter<M>(
     Ok(manifest)
 }
 
-/// Writes the manifest `wanted`, or checks that the one that is there is of the same. Returns the directory's own, whose
-/// files may have moved since.
+/// Writes the manifest `wanted`, or checks that the existing one is the same. Returns the directory's own, whose files
+/// may have moved since.
 pub(super) fn start<M>(
     place: &ShardPlace,
     wanted: M,
@@ -130,7 +131,7 @@ pub(super) fn start<M>(
     Ok(own)
 }
 
-/// Notes in a store that a part of many was begun. On a disk its lock says so.
+/// Notes in a store that a part of many was begun. On a disk its lock does.
 pub(super) fn mark_part(place: &ShardPlace, world: World) -> Result<()> {
     match place.directory().is_none() && world.size > 1 {
         true => place.write(&marker(world), Vec::new()),
@@ -138,8 +139,8 @@ pub(super) fn mark_part(place: &ShardPlace, world: World) -> Result<()> {
     }
 }
 
-/// Starts the directory, or checks that it is of the same corpus and tokenizer. Returns what this process has to make.
-/// The caller holds the lock of its part. It blocks.
+/// Starts the directory, or checks that it has the same corpus and tokenizer. Returns the work of this process. The
+/// caller holds the lock of its part. It blocks.
 pub(super) fn begin(
     place: &ShardPlace,
     wanted: Manifest,

@@ -12,7 +12,7 @@ pub enum TokenFormat {
     Megatron,
 }
 
-/// What was imported or exported.
+/// The counts of an import or export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Exchanged {
     /// How many documents.

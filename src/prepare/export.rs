@@ -12,11 +12,10 @@ use crate::location::Location;
 use crate::segment::Width;
 use crate::shards::{ShardPlace, ShardSet, Shards};
 
-/// Writes all documents of a shard directory to `file`, the `.bin`, in the order of the source's files. Of a
-/// directory with those of several sources, it writes all, in the order of their names.
-/// [`TokenFormat::Megatron`] also gets an `.idx` of the same name. The id `eos`, if given, ends each
-/// document. Ids take two bytes if the whole vocabulary fits, and four otherwise. This function blocks. Each
-/// file is written as a whole or not at all.
+/// Writes all documents of a shard directory to `file`, the `.bin`, in the order of the source's files. If the
+/// directory has the shards of several sources, it writes all, in the order of their names. [`TokenFormat::Megatron`]
+/// also gets an `.idx` of the same name. The id `eos`, if given, ends each document. Ids take two bytes if the whole
+/// vocabulary fits, and four otherwise. This function blocks. Each file is written as a whole or not at all.
 ///
 /// # Errors
 /// [`Error::Corpus`] if shards are damaged or missing, or if documents contain the id that ends documents in

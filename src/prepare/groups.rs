@@ -16,7 +16,7 @@ const GROUP_DOCUMENTS: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Groups {
     documents: SplitReader,
-    /// What came after the last document: how many were skipped, or why reading failed.
+    /// The end after the last document: how many were skipped, or why reading failed.
     end: Option<Result<u64>>,
 }
 

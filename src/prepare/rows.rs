@@ -1,8 +1,8 @@
 //! Finished rows: the rows of a config's sources, packed once to be read in any order.
 //!
 //! Each lane is one stream, which makes its segments one after the other. Beside each segment it leaves a mark with the
-//! cursor behind it, so what was stopped goes on from there, and a part of many is every n-th lane. The stages that make
-//! the rows are those of a loader. Held in memory: what the stages of a few lanes hold, `pipeline.memory` at most, and the
+//! cursor behind it, so that a stopped run continues there. A part of many is every n-th lane. The stages that make the
+//! rows are those of a loader. Held in memory: the items of a few lanes' stages, `pipeline.memory` at most, and the
 //! ends of the rows of their segments.
 
 use std::future::{Future, pending};
@@ -36,7 +36,7 @@ use crate::world::World;
 #[cfg(test)]
 mod tests;
 
-/// How many bytes of ids a segment has: what a kill costs each lane under way at most.
+/// How many bytes of ids a segment has: the most that a kill costs each lane under way.
 const SEGMENT_BYTES: u64 = 256 << 20;
 
 /// How many lanes are under way for each worker.
@@ -45,17 +45,17 @@ const LANES_A_WORKER: usize = 2;
 /// After so many rows a lane lets others go on.
 const ROWS_A_TURN: u64 = 256;
 
-/// How far [`prepare_rows`] is.
+/// The progress of [`prepare_rows`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PreparedRows {
-    /// Lanes whose rows are there, including those that were there before. If several processes prepare, this counts the
-    /// part of this one.
+    /// Lanes whose rows are finished, including those of earlier runs. If several processes prepare, only this one's
+    /// part counts.
     pub lanes: u64,
     /// All lanes of this part.
     pub of: u64,
     /// Whether it was stopped before its part was done.
     pub is_stopped: bool,
-    /// Lanes of other parts that were not there yet when this one ended.
+    /// Lanes of other parts that were not finished when this one ended.
     pub left_to_others: u64,
     /// Rows that were made now.
     pub rows: u64,
@@ -64,7 +64,7 @@ pub struct PreparedRows {
 }
 
 impl PreparedRows {
-    /// Whether all rows of all parts are there.
+    /// Whether all rows of all parts are finished.
     pub fn is_whole(&self) -> bool {
         !self.is_stopped && self.left_to_others == 0
     }
@@ -73,8 +73,8 @@ impl PreparedRows {
 /// Packs a config's sources into directories of finished rows. One source goes to `directory` itself; each of several goes
 /// to a directory of its name inside it.
 ///
-/// They are the rows that a [`Loader`](crate::Loader) makes of one epoch, before lanes and sources are mixed. If the config
-/// holds documents out, their rows are there too, by themselves.
+/// They are the rows that a [`Loader`](crate::Loader) makes of one epoch, before lanes and sources are mixed. If the
+/// config holds documents out, their rows are made too, separately.
 ///
 /// Segments that are there already are skipped. `progress` is called from time to time.
 ///
@@ -160,7 +160,7 @@ pub(super) async fn prepared(
     Ok(PreparedRows { is_stopped: own > 0, left_to_others: missing.len() as u64 - own, ..prepared })
 }
 
-/// The lanes of the training documents and, if documents are held out, the one of these.
+/// The lanes of the training documents and, if documents are held out, their lane.
 struct Sides {
     train: UnmixedLanes,
     held_out: Option<UnmixedLanes>,
@@ -176,12 +176,12 @@ impl Sides {
     }
 }
 
-/// What is read, and where it goes.
+/// The lanes that are read, and their targets.
 struct Opened {
     lanes: Sides,
     targets: Vec<Arc<RowTarget>>,
     jobs: Vec<Job>,
-    /// How many lanes this process makes, including those that are there.
+    /// How many lanes this process makes, including finished ones.
     of: u64,
 }
 
@@ -198,7 +198,7 @@ struct RowTarget {
     _lock: Option<DirLock>,
 }
 
-/// A lane whose rows are not all there.
+/// A lane with missing rows.
 struct Job {
     target: usize,
     lane: usize,
@@ -207,7 +207,7 @@ struct Job {
 
 async fn opened(config: &Config, directory: &Path, world: World, segment_bytes: u64) -> Result<Opened> {
     config.validate()?;
-    // Learning a tokenizer takes a while: what cannot be prepared, and a directory in use, are reported first.
+    // Learning a tokenizer takes a while, so sources that cannot be prepared and directories in use are reported first.
     for (index, source) in config.sources.iter().enumerate() {
         let origin = if source.is_stdin() { Origin::Stdin } else { Origin::Files };
         // Rows can be made of token shards.
@@ -277,8 +277,8 @@ fn manifest(lanes: &UnmixedLanes, given: &Config, source: usize) -> RowManifest 
     RowManifest::new(rules, order, settings, files.row_files())
 }
 
-/// Starts the directory, or checks that it is of the same rows. Returns its own manifest, whose files may have moved since,
-/// and how far each lane is. The caller holds the lock of its part. It blocks.
+/// Starts the directory, or checks that it has the same rows. Returns its own manifest, whose files may have moved
+/// since, and how far each lane is. The caller holds the lock of its part. It blocks.
 fn begun(
     place: &ShardPlace,
     wanted: RowManifest,
@@ -295,7 +295,7 @@ fn begun(
     Ok((manifest, there))
 }
 
-/// Completes the directory if all lanes are there. Returns those that are not. It blocks.
+/// Completes the directory if all lanes are finished. Returns the lanes that are not. It blocks.
 fn ended(place: &ShardPlace, manifest: &RowManifest) -> Result<Vec<usize>> {
     let there = lanes_there(place, manifest)?;
     let missing: Vec<usize> = (0..there.len()).filter(|lane| !there[*lane].is_whole).collect();
@@ -306,7 +306,7 @@ fn ended(place: &ShardPlace, manifest: &RowManifest) -> Result<Vec<usize>> {
     Ok(missing)
 }
 
-/// Makes the segments of a lane, from where it is.
+/// Makes the remaining segments of a lane.
 async fn lane_made(
     target: Arc<RowTarget>,
     mut rows: BoxStream<'static, Result<Tracked<Sequence>>>,
@@ -360,7 +360,7 @@ fn closed(target: &RowTarget, writer: Option<RowWriter>, mark: &Mark, lane: usiz
     }
 }
 
-/// What was made so far.
+/// The counts so far.
 struct Counts {
     of: u64,
     done: AtomicU64,

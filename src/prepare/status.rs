@@ -1,4 +1,4 @@
-//! How far shards are, by what is there.
+//! The progress of shards, by the files that are there.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::shards::{
 use crate::store::Stores;
 use crate::tasks;
 
-/// How far the shards of one source are.
+/// The progress of the shards of one source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PrepareStatus {
     /// Their directory.
@@ -31,7 +31,7 @@ pub struct PrepareStatus {
     pub is_of_rows: bool,
 }
 
-/// How far one part of the shards is, in segments; of rows, in lanes.
+/// The progress of one part of the shards, in segments; for rows, in lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PartStatus {
     /// Its number, from 1.
@@ -54,7 +54,7 @@ impl PrepareStatus {
     }
 }
 
-/// How far they are, in words.
+/// The progress in words.
 impl fmt::Display for PrepareStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.parts.is_empty() {
@@ -79,12 +79,12 @@ impl fmt::Display for PrepareStatus {
     }
 }
 
-/// How far the shards of each source are that [`prepare`](super::prepare()) makes of a config. `size` says in how many
-/// parts; if it is left out, the number is the one that they are being made in.
+/// Returns the progress of each source's shards that [`prepare`](super::prepare()) makes of a config. `size` is the
+/// number of parts; if it is left out, the number that they are being made in.
 ///
 /// # Errors
-/// [`Error::Io`](crate::Error::Io) if a directory cannot be read, [`Error::Corpus`](crate::Error::Corpus) if what is in it
-/// is damaged.
+/// [`Error::Io`](crate::Error::Io) if a directory cannot be read, [`Error::Corpus`](crate::Error::Corpus) if its files
+/// are damaged.
 pub async fn status(config: &Config, directory: &Path, size: Option<usize>) -> Result<Vec<PrepareStatus>> {
     let places = directory::places(config, directory, &Arc::new(Stores::new(&config.store)))?;
     tasks::blocking("prepare", move || places.into_iter().map(|place| of(&place, size)).collect()).await

@@ -12,7 +12,7 @@ use crate::store::Stores;
 use crate::tasks;
 use crate::tokenizer::{ByteTokenizer, Tokenizer};
 
-/// Opens the tokenizer that made the token shards or rows of a directory, or of those of several sources in it.
+/// Opens the tokenizer that made the token shards or rows of a directory, or of several sources' directories in it.
 ///
 /// # Errors
 /// [`Error::Corpus`] if there are no whole shards or rows; [`Error::Tokenizer`] if the tokenizer was a custom one,
@@ -33,7 +33,7 @@ pub async fn tokenizer_of(directory: &Path) -> Result<Arc<dyn Tokenizer>> {
 
 /// The fingerprint of the tokenizer of rows or token shards, its file, and where that would be.
 fn of(places: &[ShardPlace]) -> Result<(String, Option<PathBuf>, PathBuf)> {
-    // What is wrong with a directory that has neither is said of token shards.
+    // If a directory has neither, the error is about token shards.
     if let Ok(rows) = RowSet::open(places) {
         let first = &rows.all()[0];
         return Ok((rows.rules().tokenizer.clone(), first.tokenizer(), first.place().of(TOKENIZER)));

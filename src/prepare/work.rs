@@ -64,7 +64,7 @@ pub(super) struct Job {
     pub(super) first: u32,
 }
 
-/// What the workers share.
+/// The state that the workers share.
 pub(super) struct PrepareWork {
     source: Source,
     /// It adds nothing around documents.

@@ -1,4 +1,4 @@
-//! What rows were made from and by which rules: `rows.json`.
+//! The origin and the rules of rows: `rows.json`.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub(crate) struct RowManifest {
     pub(crate) files: Vec<RowFile>,
 }
 
-/// What rows fix for whoever reads them.
+/// The settings that rows fix for their readers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RowRules {
@@ -47,14 +47,14 @@ pub(crate) struct RowRules {
     pub(crate) ahead: usize,
     pub(crate) pack: PackRule,
     pub(crate) max_segments: Option<usize>,
-    /// How many documents were placed together; where `pack` is best fit.
+    /// How many documents were placed together; only for best fit.
     pub(crate) pack_window: Option<usize>,
-    /// As text: what reads JSON may be off by the last bit of a number, which the identity would not survive.
+    /// As text: a reader of JSON may change the last bit of a number, and so the identity.
     #[serde(with = "exact")]
     pub(crate) holdout: f64,
 }
 
-/// What else the order of the rows followed from.
+/// The other settings that the order of the rows follows from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RowOrder {
@@ -75,14 +75,14 @@ pub(crate) struct RowFile {
     pub(crate) unit: Unit,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) etag: Option<String>,
-    /// The root of it, by its number within the source.
+    /// The number of its root within the source.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) root: u32,
 }
 
 impl RowManifest {
     pub(crate) fn new(rules: RowRules, order: RowOrder, source: &SourceConfig, files: Vec<RowFile>) -> Self {
-        // How often and how much of it is read, and what happens to bad documents, changes no row.
+        // How often and how much of it is read, and the policy for bad documents, change no row.
         let source = SourceConfig {
             name: None,
             weight: None,
@@ -121,7 +121,7 @@ impl RowManifest {
         if is_possible { Ok(manifest) } else { Err(refuse("its rules are impossible".to_owned())) }
     }
 
-    /// A digest of all that the rows follow from, which each segment has too.
+    /// A digest of everything that the rows follow from, which each segment has too.
     pub(crate) fn identity(&self) -> [u8; 32] {
         let files = self.files.iter().map(|file| RowFile { root: 0, ..file.clone() }).collect();
         let plain = Self { files, ..self.clone() };
@@ -133,7 +133,7 @@ impl RowManifest {
         width_of(self.rules.vocab_size)
     }
 
-    /// How many lanes make rows: those of training and, if documents are held out, the one of the others.
+    /// How many lanes make rows: those of training and, if documents are held out, theirs.
     pub(crate) fn lanes(&self) -> usize {
         self.order.lanes + usize::from(self.rules.holdout > 0.0)
     }
@@ -179,7 +179,7 @@ impl RowManifest {
         Err(Error::Corpus { problem })
     }
 
-    /// Writes it to a directory. Returns false if there is one already, which stays.
+    /// Writes it to a directory. Returns false if a manifest is already there; that one stays.
     pub(crate) fn create(&self, place: &ShardPlace) -> Result<bool> {
         let text =
             serde_json::to_vec_pretty(self).map_err(|e| Error::io(place.path(), "write in", e.into()))?;

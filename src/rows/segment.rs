@@ -1,7 +1,7 @@
-//! Where each row of a segment is: its ids, and the pieces of documents that they are of.
+//! The places of each row of a segment: its ids, and its pieces of documents.
 //!
-//! The ids of the rows follow each other, all rows as long as each other. The index has the pieces of all rows and, behind
-//! them, for each row a u64: how many pieces there are up to its end.
+//! The ids of the rows follow each other, and all rows have the same length. The index has the pieces of all rows and,
+//! after them, a u64 for each row: how many pieces there are up to its end.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -65,8 +65,8 @@ impl RowSegment {
         self.tokens.first_id() + nth * self.stride
     }
 
-    /// The ids of the segment's file, if it is on this machine, as parts of documents of `files`: all that the corpus has,
-    /// which is the same at each call.
+    /// The ids of the segment's file, if it is on this machine, as parts of documents of `files`. `files` has all files
+    /// of the corpus and is the same at each call.
     pub(crate) fn arena(&self, files: &Arc<Files>) -> Option<&Arc<Arena>> {
         let segment = self.tokens.segment()?;
         Some(self.arena.get_or_init(|| Arena::rows(StoredIds::Mapped(segment.clone()), files.clone())))
@@ -81,7 +81,7 @@ impl RowSegment {
     /// Where the pieces of row `nth` are, given the bytes of its [`ends`](Self::ends).
     ///
     /// # Errors
-    /// [`Error::Corpus`] if they cannot be there.
+    /// [`Error::Corpus`] if that is impossible.
     pub(crate) fn pieces(&self, nth: usize, ends: &[u8]) -> Result<Range<usize>> {
         let mut numbers = ends.as_chunks().0.iter().map(|end| u64::from_le_bytes(*end));
         let (begin, end) = match (nth, numbers.next(), numbers.next()) {
@@ -102,7 +102,7 @@ impl RowSegment {
     /// Passes on the pieces that some bytes hold, which are those of row `nth`. Their files are numbered as in the source.
     ///
     /// # Errors
-    /// [`Error::Corpus`] if they cannot be true.
+    /// [`Error::Corpus`] if they are impossible.
     pub(crate) fn pieces_in(
         &self,
         nth: usize,

@@ -6,8 +6,8 @@ use super::{ROW_MANIFEST, RowFile, RowRules, RowSegment, Rows};
 use crate::error::{Error, Result};
 use crate::shards::{PlacedFile, ScatteredSums, ShardPlace, hex, places_with, sorted};
 
-/// The directories of rows of one source, in the order of their names. The files that they were made of count on from one
-/// directory to the next.
+/// The directories of rows of one source, in the order of their names. Their files are numbered on from one directory
+/// to the next.
 #[derive(Debug)]
 pub(crate) struct RowSet {
     all: Vec<Rows>,
@@ -28,7 +28,7 @@ impl RowSet {
     /// Opens all rows at these places: in the place itself, or in each place within it. It blocks.
     ///
     /// # Errors
-    /// [`Error::Corpus`] if there are none, if some are missing, or if they were made by several rules; [`Error::Io`].
+    /// [`Error::Corpus`] if there are none, if some are missing, or if their rules differ; [`Error::Io`].
     pub(crate) fn open(places: &[ShardPlace]) -> Result<Self> {
         let found =
             places.iter().map(|place| places_with(place, ROW_MANIFEST)).collect::<Result<Vec<_>>>()?;
@@ -69,7 +69,7 @@ impl RowSet {
         &self.all
     }
 
-    /// What the rows fix.
+    /// The settings that the rows fix.
     pub(crate) fn rules(&self) -> &RowRules {
         &self.all[0].manifest().rules
     }
@@ -89,7 +89,7 @@ impl RowSet {
         self.all[0].place().path()
     }
 
-    /// What reads rows in stores.
+    /// The reader of rows in stores.
     pub(crate) fn sums(&self) -> &ScatteredSums {
         &self.sums
     }
@@ -99,7 +99,7 @@ impl RowSet {
         self.all.iter().flat_map(Rows::remote)
     }
 
-    /// All that the rows and their numbers follow from, in a few words.
+    /// A short summary of everything that the rows and their numbers follow from.
     pub(crate) fn summary(&self) -> String {
         let identities = self.all.iter().map(|rows| hex(&rows.manifest().identity()));
         format!("{} rows of {}", self.train.len(), identities.collect::<Vec<_>>().join(", "))
@@ -129,7 +129,7 @@ impl RowRun {
         (segment, (row - before) as usize)
     }
 
-    /// Says that the rows are read here and there.
+    /// Says that the rows are read in random order.
     pub(crate) fn scatter(&self) {
         self.segments
             .iter()

@@ -1,7 +1,7 @@
-//! Which rows are there while they are made, and what is done when all of them are.
+//! Finds the finished rows of a directory in the making, and completes it when all are there.
 //!
-//! Each lane makes its segments one after the other. Beside each lies a mark: where the lane goes on behind it. So what
-//! was stopped goes on behind the last whole segment of each lane.
+//! Each lane makes its segments one after the other. Beside each lies a mark: where the lane continues after it. So a
+//! stopped run continues after the last whole segment of each lane.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,7 +23,7 @@ const MARK: &str = "mark";
 /// The bound on the length of a mark, in bytes.
 const MARK_BYTES: u64 = 64 << 10;
 
-/// Where a lane goes on behind a segment.
+/// Where a lane continues after a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mark {
@@ -68,12 +68,12 @@ fn mark_name(lane: usize, nth: usize) -> String {
     format!("{lane:05}-{nth:05}.{MARK}")
 }
 
-/// The lane that a segment of this name is of.
+/// The lane of a segment of this name.
 pub(super) fn lane_of(name: &str) -> Option<usize> {
     name.strip_suffix(SEGMENT)?.strip_suffix('.')?.split_once('-')?.0.parse().ok()
 }
 
-/// The error that a listed segment is gone.
+/// The error for a listed segment that is gone.
 pub(super) fn gone(place: &ShardPlace, manifest: &RowManifest, name: &str) -> Result<Error> {
     let (lane, size) = (lane_of(name).unwrap_or_default(), parts(place)?);
     let part = if size > 1 { format!(" with --part {}/{size}", lane % size + 1) } else { String::new() };
@@ -86,7 +86,7 @@ pub(super) fn gone(place: &ShardPlace, manifest: &RowManifest, name: &str) -> Re
     Ok(Error::Corpus { problem })
 }
 
-/// How far each lane is. A segment that is not as long as the list says, if there is one, is not there. It blocks.
+/// How far each lane is. A segment whose length differs from the list, if there is one, counts as missing. It blocks.
 pub(crate) fn lanes_there(place: &ShardPlace, manifest: &RowManifest) -> Result<Vec<LaneThere>> {
     let (mut files, _) = place.look()?;
     if files.contains_key(LIST) {
@@ -117,14 +117,14 @@ fn lane_there(place: &ShardPlace, lane: usize, files: &BTreeMap<String, PlacedFi
     Ok(LaneThere::default())
 }
 
-/// Completes rows of which all are there: writes the list of their segments, unless `there` is left out, and removes the
+/// Completes rows that are all there: writes the list of their segments, unless `there` is left out, and removes the
 /// files that say which parts were begun. It blocks.
 pub(crate) fn seal(place: &ShardPlace, manifest: &RowManifest, there: Option<&Vec<LaneThere>>) -> Result<()> {
     let (files, _) = place.look()?;
     if let Some(there) = there {
         listed(place, manifest, there, &files)?.write(place)?;
     }
-    // Another process may have been faster.
+    // Another process may have removed them first.
     let mut begun = files.keys().filter(|name| marked(OsStr::new(name)).is_some());
     begun.try_for_each(|name| place.remove(name))
 }
@@ -161,7 +161,7 @@ fn listed(
     Ok(SegmentList::new(&identity, listed))
 }
 
-/// Returns what is missing of rows that are not whole, and what to do.
+/// Returns a message about the missing rows, with the remedy.
 pub(crate) fn missing(place: &ShardPlace, manifest: &RowManifest) -> Result<Error> {
     let at = place.path().display();
     if place.is_plain() {

@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-/// What a segment begins and ends with.
+/// The first and last bytes of a segment.
 pub(super) const MAGIC: [u8; 8] = *b"MSTOKENS";
 
 /// The version of the format.
 pub(super) const VERSION: u32 = 1;
 
-/// The length of the header, in bytes: the magic, the version, the width of an id, the digest of what the
-/// tokens were made from, and zeros.
+/// The length of the header, in bytes: the magic, the version, the width of an id, the digest of the tokens' origin,
+/// and zeros.
 pub(crate) const HEADER: usize = 64;
 
 /// Where that digest is, in bytes.

@@ -1,4 +1,4 @@
-//! Where stored ids are: in a segment that is mapped into memory, or in memory, where they were read to.
+//! The place of stored ids: a segment that is mapped into memory, or memory that they were read into.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(crate) struct HeldIds {
     /// The fingerprint of the tokenizer that made them.
     tokenizer: Arc<str>,
     ids: Vec<u32>,
-    /// What they are charged to.
+    /// The memory that they are charged to.
     _lease: Lease,
 }
 

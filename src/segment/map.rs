@@ -23,7 +23,7 @@ pub(super) fn map(path: &Path) -> io::Result<Mmap> {
     shared.or_else(|_| unsafe { MmapOptions::new().map_copy_read_only(&file) }).or_else(|_| read(file))
 }
 
-/// Reads a whole file to where a map would be.
+/// Reads a whole file into memory, in place of a map.
 fn read(mut file: File) -> io::Result<Mmap> {
     let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
     let mut memory = MmapMut::map_anon(len)?;
@@ -56,7 +56,7 @@ pub(super) fn will_need(map: &Mmap, bytes: Range<usize>) {
     let _ = (map, bytes);
 }
 
-/// Says that a map is read in no order.
+/// Says that a map is read in random order.
 pub(super) fn scatter(map: &Mmap) {
     #[cfg(unix)]
     let _ = map.advise(memmap2::Advice::Random);

@@ -4,7 +4,7 @@ use twox_hash::XxHash3_64;
 
 use super::format::{HEADER, MAGIC, ROW, SplitRow, TRAILER, Width};
 
-/// What the end of a segment says.
+/// The end of a segment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     Rows(Vec<SplitRow>),
@@ -15,7 +15,7 @@ pub(crate) enum Table {
 /// Reads the table of a segment of `len` bytes from its last bytes.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The problem of the table.
 pub(crate) fn parse(end: &[u8], len: u64, width: Width) -> Result<Table, &'static str> {
     let trailer = end.len().checked_sub(8 * TRAILER).ok_or("it is too short")?;
     let number = |bytes: &[u8]| bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));

@@ -106,8 +106,7 @@ impl SegmentWriter {
         Ok(writer)
     }
 
-    /// Lets the system decide when the segment reaches the disk. What a power failure damages is noticed when
-    /// it is read.
+    /// Lets the system decide when the segment reaches the disk. Damage by a power failure is noticed when it is read.
     pub(crate) fn unsynced(self) -> Self {
         Self { is_synced: false, ..self }
     }

@@ -13,8 +13,8 @@ pub(crate) const LONGEST: u64 = 256 << 10;
 /// The same for a source of at least as many files as splits are wanted: each file that is longer has to be looked at.
 const LONGEST_OF_MANY: u64 = 64 << 20;
 
-/// In such a source, only files longer than this many times the average are cut: on disk, and in a store, where each
-/// look is a request.
+/// In a source of as many files as splits are wanted, only files longer than this many times the average are cut: on
+/// disk, and in a store, where each look is a request.
 const LONG_OF_MANY: u64 = 4;
 const LONG_OF_MANY_REMOTE: u64 = 16;
 

@@ -4,9 +4,9 @@
 //! |---|---|---|
 //! | files | `url.rs`, `list.rs`, `stores.rs` | takes URLs apart and expands globs; a client for each bucket or server |
 //! | listings | `odd_keys.rs` | keys that the library cannot name |
-//! | plan | `opener.rs` | a lane says what it will read, and opens its files |
-//! | pieces | `ahead.rs`, `pieces.rs` | requests as much of that as there is room for, and hands it out |
-//! | disk | `cache.rs` | keeps what was fetched, for other epochs and processes |
+//! | plan | `opener.rs` | takes a lane's plan of reads, and opens its files |
+//! | pieces | `ahead.rs`, `pieces.rs` | requests as much of the plan as there is room for, and hands it out |
+//! | disk | `cache.rs` | caches fetched ranges, for other epochs and processes |
 //! | ranges | `object.rs` | checks that a range arrives whole, and from the same file |
 //! | objects | `objects.rs` | lists, reads, writes and removes whole objects |
 //! | requests | `client.rs`, `patient.rs`, `attempts.rs` | makes requests, and retries those that failed |

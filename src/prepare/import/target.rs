@@ -59,8 +59,8 @@ impl<'a> ImportTarget<'a> {
         })
     }
 
-    /// Appends a document, without the id that ends it. Returns false if it has no other ids. The error is
-    /// the number of the first id that is not valid, and what is wrong with it.
+    /// Appends a document, without the id that ends it. Returns false if it has no other ids. The error has the number
+    /// of the first invalid id, and its problem.
     pub(super) fn document(
         &mut self,
         ids: impl Iterator<Item = u64>,
@@ -114,7 +114,7 @@ impl<'a> ImportTarget<'a> {
         self.manifest.files[number].cut = cut;
     }
 
-    /// Finishes the directory. `from` is what the tokens come from.
+    /// Finishes the directory. `from` is the origin of the tokens.
     pub(super) fn finish(self, from: &Path) -> Result<Exchanged> {
         if self.done.documents == 0 {
             return Err(Error::Corpus { problem: format!("{}: it has no documents", from.display()) });

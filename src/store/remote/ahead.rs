@@ -1,11 +1,11 @@
 //! Reads remote files ahead of need: holds pieces that have arrived or are on their way, in the order in
 //! which a lane reads.
 //!
-//! A lane says what it will read ([`Planned`]), and as many pieces of that as there is room for are requested
-//! at once. A piece stays until reading has gone beyond it in its planned range: the rest of a slab's last
-//! document is read again, and the columns of a table are read side by side, each of them forward. What was
-//! not planned is requested when it is read: a little at first, then twice as much each time that reading
-//! goes on there. Held in memory: `room` bytes of planned pieces, and one piece that was not planned.
+//! A lane plans its reads ([`Planned`]), and as many pieces of the plan as there is room for are requested at once. A
+//! piece stays until reading has gone beyond it in its planned range: the rest of a slab's last document is read again,
+//! and the columns of a table are read side by side, each of them forward. An unplanned range is requested when it is
+//! read: a little at first, then twice as much each time that reading continues there. Held in memory: `room` bytes of
+//! planned pieces, and one unplanned piece.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -28,7 +28,7 @@ use crate::meter::stage_span;
 use crate::store::{Plan, Planned, ReadTurn};
 use crate::tasks::Task;
 
-/// How much is requested first where nothing was planned, in bytes.
+/// How much is first requested of an unplanned range, in bytes.
 const LEAST_LOOSE: u64 = 64 << 10;
 
 /// How many planned ranges are examined in one go. Those of local files are skipped.
@@ -50,7 +50,7 @@ pub(super) struct Ahead {
     plan: Option<Box<dyn Plan>>,
     /// The next range of the plan, if it has been looked at.
     peeked: Option<Planned>,
-    /// What is left of the ranges of the turn that is being requested. They are read side by side.
+    /// The rest of each range of the turn that is being requested. They are read side by side.
     rests: VecDeque<FetchRest>,
     /// Pieces in the order of the plan.
     queue: VecDeque<FetchPiece>,
@@ -63,7 +63,7 @@ pub(super) struct Ahead {
     is_begun: bool,
 }
 
-/// What is left of the planned range that is being cut.
+/// The rest of the planned range that is being cut.
 #[derive(Debug)]
 struct FetchRest {
     of: Planned,
@@ -85,8 +85,8 @@ struct FetchPiece {
 #[derive(Debug)]
 enum Body {
     Coming(Task<Bytes>),
-    /// In the cache on disk, or it was when the piece was planned. Whoever needs it reads it, on its own thread: that takes
-    /// less than handing it over, and the bytes are then near that thread's core.
+    /// In the cache on disk, at least when the piece was planned. The thread that needs it reads it: that takes less
+    /// time than handing it over, and the bytes are then near that thread's core.
     Cached(Arc<Object>),
     Here(Bytes),
     /// It did not arrive, and the error was reported.
@@ -350,8 +350,8 @@ impl Ahead {
         self.loose.as_ref().is_some_and(|loose| loose.of.file == file && loose.range.end == at)
     }
 
-    /// Skips what is planned of this turn before `at`: reading began in the middle of it, as when a lane
-    /// resumes, or it reads more at once than there is room for.
+    /// Skips the planned ranges of this turn before `at`: reading began in the middle, as when a lane resumes, or it
+    /// reads more at once than there is room for.
     fn pass_over(&mut self, file: u32, at: u64) {
         let turn = self.at;
         self.let_go(|piece| piece.is_before(file, at));

@@ -1,17 +1,17 @@
-//! Keeps what was fetched on disk, for later epochs and runs, and for other processes.
+//! Caches fetched ranges on disk, for later epochs and runs, and for other processes.
 //!
 //! An entry is a file: a checksum, then the bytes of one range of one version of one URL, under a name made
 //! of all three. It is written elsewhere and renamed, so a kill at any moment leaves it whole or absent. An
-//! entry with a wrong checksum is removed and fetched again. Processes share a directory without
-//! communicating: names say everything, and what another process removes meanwhile is fetched again.
+//! entry with a wrong checksum is removed and fetched again. Processes share a directory without communicating: names
+//! say everything, and an entry that another process removes meanwhile is fetched again.
 //!
-//! Each time a process has written a thirty-second of the limit, it scans the whole directory ([`Room`]). It
-//! removes what was used longest ago until four such shares are free. The time of use is the file's time of
-//! last change, which each use sets. So four processes that write at the same time stay within the limit.
+//! Each time a process has written a thirty-second of the limit, it scans the whole directory ([`Room`]). It removes
+//! the least recently used entries until four such shares are free. The time of use is the file's time of last change,
+//! which each use sets. So four processes that write at the same time stay within the limit.
 //!
-//! The cache is a convenience: if it cannot be read or written, the log says so, and the store is asked
-//! instead. A cache that is read-only or somebody else's is read as far as it goes. So is one on a full disk, until there is
-//! room again. An entry that cannot be removed stays, and others go in its place.
+//! The cache is a convenience: if it cannot be read or written, the log says so, and the store is read instead. A cache
+//! that is read-only or another user's is only read. So is one on a full disk, until there is room again. An entry that
+//! cannot be removed stays, and others are removed in its place.
 
 use std::io;
 use std::ops::Range;
@@ -49,9 +49,8 @@ pub(super) struct Cache {
 pub(super) struct CacheKey(blake3::Hash);
 
 impl Cache {
-    /// Opens the cache in `directory`, makes the directory if it is missing, and brings the cache within its
-    /// limit. One that refuses to be written, because it is read-only or somebody else's, is only read. One on a full disk
-    /// keeps nothing until there is room.
+    /// Opens the cache in `directory`, makes the directory if it is missing, and brings the cache within its limit. A
+    /// cache that is read-only or another user's is only read. One on a full disk caches nothing until there is room.
     ///
     /// # Errors
     /// The system's error, if no cache can be there.
@@ -72,7 +71,7 @@ impl Cache {
             }
             Err(error) if error.lacks_room() => {
                 tracing::warn!(error = %error.chain(), "the store cache keeps nothing until there is room");
-                // What is beyond its limit may be what fills the disk.
+                // The entries beyond its limit may be what fills the disk.
                 let _ = shrink();
             }
             made => drop(made?),
@@ -114,7 +113,7 @@ impl Cache {
         tokio::task::spawn_blocking(move || self.read(key)).await.ok().flatten()
     }
 
-    /// Keeps the bytes of an entry, unless they are more than the cache can hold.
+    /// Caches the bytes of an entry, unless they are more than the cache can hold.
     pub(super) async fn put(self: Arc<Self>, key: CacheKey, bytes: Bytes) {
         if !self.is_writable {
             return;
@@ -148,7 +147,7 @@ impl Cache {
         })
     }
 
-    /// Logs, once, what is wrong with the cache.
+    /// Logs, once, the cache's problem.
     fn complain(&self, what: &str, error: &io::Error) {
         let directory = self.directory.display();
         if !self.has_complained.swap(true, Ordering::Relaxed) {

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-/// Held by the consumer of what is read: dropping it cancels the reads from stores under way, and all later ones.
+/// Held by the consumer of the reads: dropping it cancels the reads from stores under way, and all later ones.
 #[derive(Debug)]
 pub(crate) struct CancelToken {
     _held: async_channel::Sender<Infallible>,

@@ -1,4 +1,4 @@
-//! One entry on disk: eight bytes of checksum (XXH3, little-endian), then the bytes that were fetched.
+//! One entry on disk: eight bytes of checksum (XXH3, little-endian), then the fetched bytes.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tempfile::NamedTempFile;
 use twox_hash::XxHash3_64;
 
-/// How many bytes an entry has besides those that were fetched.
+/// How many bytes an entry has besides the fetched ones.
 pub(super) const OVERHEAD: u64 = 8;
 
 /// The subdirectory where entries are while they are written.

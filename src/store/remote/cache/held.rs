@@ -1,4 +1,4 @@
-//! What the cache's directory holds.
+//! The entries in the cache's directory.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use crate::room::Held;
 /// The age at which an unfinished entry is known to belong to a process that is gone.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// Returns all entries under `directory`, and removes what killed processes left.
+/// Returns all entries under `directory`, and removes the leftovers of killed processes.
 pub(super) fn all(directory: &Path) -> io::Result<Vec<Held>> {
     let unfinished = unfinished(directory);
     let mut all = Vec::new();
