@@ -1,8 +1,8 @@
 //! Finds what the task behind `prefetch` waits for, and so what keeps the trainer waiting.
 //!
 //! When the task has nothing to work on, it looks for the cause among the stages with threads of their own: the last
-//! one that lacks output and does not itself wait for another. Custom stages run within the task;
-//! each counts the streams for which it has input and gives nothing yet.
+//! one that has nothing to give and does not itself wait for another. Custom stages run within the task; each counts
+//! the streams for which it has input and gives nothing yet.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Compares a run with the reference, batch by batch, up to the first difference; then says what became of the rows
-//! there.
+//! Compares a run with the reference, batch by batch, up to the first difference. Then finds out what happened to the
+//! rows there.
 //!
-//! Held in memory: one batch of each. The expected row is looked for in the rest of the run, and the found one in the
+//! Held in memory: one batch of each. The expected row is sought in the rest of the run, and the found one in the
 //! reference, which is read once more for it.
 
 use std::collections::HashMap;
@@ -10,16 +10,16 @@ use super::difference::{Difference, DifferenceKind, RowAt};
 use super::log::{Delivered, Row};
 use crate::error::Result;
 
-/// Which rows of a batch belong together.
+/// The pairing of a batch's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pairing {
-    /// Those of the same number.
+    /// Rows of the same number.
     InOrder,
-    /// Those that are equal: ranks may share the rows of a batch as they like.
+    /// Equal rows: ranks may divide the rows of a batch as they like.
     Free,
 }
 
-/// How much was compared, and what differed first.
+/// How much was compared, and the first difference.
 #[derive(Debug)]
 pub(super) struct Compared {
     pub(super) batches: u64,
@@ -28,15 +28,15 @@ pub(super) struct Compared {
     odd: Option<Odd>,
 }
 
-/// A difference, while it is looked into.
+/// A difference under examination.
 #[derive(Debug)]
 struct Odd {
     batch: u64,
     row: Option<usize>,
-    /// The rows that differ, if they are there: for a whole batch its first.
+    /// The rows that differ, if they exist; for a whole batch, its first.
     expected: Option<Row>,
     found: Option<Row>,
-    /// The names that a difference is told with.
+    /// The names that a report gives the rows.
     names: [Vec<String>; 2],
     expected_at: Option<RowAt>,
     /// Whether only the digests differ.
@@ -52,7 +52,7 @@ impl Compared {
         self.odd.is_some()
     }
 
-    /// Whether more of the run is needed to say what became of a row.
+    /// Whether more of the run is needed to find out what happened to a row.
     pub(super) fn is_looking(&self) -> bool {
         self.odd.as_ref().is_some_and(Odd::is_looking)
     }

@@ -15,22 +15,22 @@ pub struct Difference {
     /// The row within the whole batch, from 0. Absent if the batch itself is missing or one too many, or if only the
     /// running digest in the cursor after it differs.
     pub row: Option<usize>,
-    /// What has happened.
+    /// The kind of difference.
     pub kind: DifferenceKind,
-    /// What the reference has there: the names of the row's documents, as `path:line`, in order, or the name that a
-    /// loader gives the row; or the digest.
+    /// The reference's row: the names of its documents, as `path:line`, in order, or the name that a loader gives the
+    /// row; or the digest.
     pub expected: Vec<String>,
-    /// What the run has there.
+    /// The run's row, likewise.
     pub found: Vec<String>,
     /// Where the expected row comes later in the run instead, if it does.
     pub expected_at: Option<RowAt>,
-    /// Where the reference has the row that was found, if it has it. Of several equal rows this is the nearest.
+    /// Where the reference has the found row, if it does. Of several equal rows, the nearest.
     pub found_at: Option<RowAt>,
 }
 
-/// What has happened where a run differs from the reference.
+/// The kind of a difference from the reference.
 ///
-/// "Comes" and "has" are about the batches that were compared: a row that comes after the last of them counts as lost.
+/// "Comes" and "has" refer to the compared batches: a row that comes after the last of them counts as lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -116,7 +116,7 @@ impl Difference {
         self.expected.is_empty()
     }
 
-    /// What was expected, and what became of it.
+    /// The expected row, and what happened to it.
     fn due(&self) -> String {
         match (&self.expected[..], self.expected_at) {
             ([], None) => "expected nothing there".to_owned(),
@@ -127,7 +127,7 @@ impl Difference {
         }
     }
 
-    /// What was found, and where the reference has it.
+    /// The found row, and where the reference has it.
     fn there(&self) -> String {
         match (&self.found[..], self.found_at) {
             ([], None) => "there is nothing".to_owned(),

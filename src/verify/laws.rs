@@ -71,7 +71,7 @@ struct Reference {
     end: u64,
 }
 
-/// Where children log.
+/// The files that children log to.
 struct Files {
     directory: TempDir,
     logs: u64,
@@ -170,8 +170,8 @@ impl Trial<'_> {
 
     /// Law 2: passes through all batches until enough children were killed while working. Returns how many.
     ///
-    /// A Millstream loader runs as its config says. Any loader has the kills shared out among its numbers of workers,
-    /// the last of them first: what the most workers hold is the most to lose.
+    /// A Millstream loader runs as its config says. For any loader the kills are divided among its numbers of workers,
+    /// the last number first: with the most workers, the most can be lost.
     fn resume(&mut self, reference: &Reference) -> Result<u64> {
         let plan = self.plan;
         let setups: Vec<Setup> = match plan.subject {
@@ -200,7 +200,7 @@ impl Trial<'_> {
 
     /// One pass through all batches. At most `kills` children are killed while working. Returns how many.
     ///
-    /// After a difference the run goes on undisturbed, as long as it must to say what became of the row.
+    /// After a difference the run goes on undisturbed, as long as needed to find out what happened to the row.
     fn pass(&mut self, reference: &Reference, setup: Setup, kills: u64) -> Result<u64> {
         let started = Instant::now();
         let (mut compared, mut expected) = (Compared::new(Pairing::InOrder), reference.child.delivered()?);
@@ -210,7 +210,7 @@ impl Trial<'_> {
             let from = saved.as_ref().map_or(0, |saved| saved.after);
             let how = format!("resumed after {from} batches");
             let mut child = self.spawn(&how, &Run { saved: saved.as_ref(), step, ..Run::alone(setup) })?;
-            // Before its first batch it has saved nothing, and the only one is also the last.
+            // Before its first batch it has saved nothing, and an only batch is also the last.
             let is_over = compared.differs() || from == 0 && reference.end <= 1;
             let kills = if is_over { 0 } else { kills - killed_after.len() as u64 };
             let was_killed = match self.strike(&mut child, reference.end - from, kills) {
@@ -255,8 +255,8 @@ impl Trial<'_> {
         child.kill()
     }
 
-    /// Law 3: runs the ranks of each world, and then the ranks of the next world from what they saved. The ranks of any
-    /// loader go on in a world of the same size too; one process alone is left to the other laws.
+    /// Law 3: runs the ranks of each world, and then the ranks of the next world from their saved states. The ranks of
+    /// any loader continue in a world of the same size too; a single process is left to the other laws.
     fn world(&mut self, reference: &Reference) -> Result<()> {
         let worlds = &self.plan.worlds;
         let is_any = matches!(self.plan.subject, Subject::Any);
@@ -276,7 +276,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Runs the ranks of a world side by side, from the start or from what another world's ranks saved.
+    /// Runs the ranks of a world side by side, from the start or from the saved states of another world's ranks.
     fn ranks(
         &mut self,
         reference: &Reference,
@@ -316,7 +316,7 @@ impl Trial<'_> {
         Ok(ranks)
     }
 
-    /// What all ranks saved after the same batch, which is drawn at random; `None` if there is none.
+    /// The states that all ranks saved after the same batch, which is drawn at random; `None` if there is none.
     fn saved(&mut self, ranks: &[Child]) -> Result<Option<Saved>> {
         // If ranks take turns with whole batches, another world can go on only after a complete round of lanes.
         let (apart, end) = match &self.plan.subject {

@@ -1,7 +1,6 @@
-//! What a child leaves behind: one line of JSON for each batch, so that a kill at any moment costs at most an
-//! incomplete line.
+//! The log of a child: one line of JSON for each batch, so that a kill at any moment costs at most an incomplete line.
 //!
-//! A line holds what the batch is made of and what the loader saved after it: the log is also the checkpoint.
+//! A line has the contents of the batch and the loader's saved state after it: the log is also the checkpoint.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,7 +19,7 @@ pub(super) struct Delivered {
     /// Its number in the run of one process, from 0.
     pub(super) batch: u64,
     pub(super) rows: Vec<Row>,
-    /// What the loader saved after it.
+    /// The loader's saved state after it.
     pub(super) state: State,
     /// The running digest after it, over all lanes; `None` if a rank alone has the batch, and for any loader.
     pub(super) digest: Option<Digest>,
@@ -36,12 +35,12 @@ impl Delivered {
     }
 }
 
-/// What a loader saves after a batch, to go on from there.
+/// A loader's saved state after a batch, to continue from.
 #[derive(Clone, Debug)]
 pub(super) enum State {
-    /// Of a Millstream loader.
+    /// A Millstream loader's.
     Cursor(Cursor),
-    /// Of any loader: only the loader itself can read it.
+    /// Any loader's: only the loader itself can read it.
     Text(String),
 }
 
@@ -50,7 +49,7 @@ pub(super) enum State {
 pub(super) struct Row {
     /// Rows are the same if this is.
     pub(super) identity: String,
-    /// What it is called in words: its documents as `path:line`, in order, or the name that its loader gives it.
+    /// Its name in words: its documents as `path:line`, in order, or the name that its loader gives it.
     pub(super) names: Vec<String>,
 }
 
@@ -90,7 +89,7 @@ impl Writer {
         Ok(Self { path: path.to_owned(), file, known: HashMap::new() })
     }
 
-    /// Appends a batch. What was handed to the system outlives the process, so nothing is synced.
+    /// Appends a batch. Bytes that were handed to the system outlive the process, so nothing is synced.
     pub(super) fn push(&mut self, batch: &Batch) -> Result<()> {
         let mut paths = Vec::new();
         let mut rows: Vec<(String, Vec<Mark>)> =
@@ -200,7 +199,7 @@ fn millstream(line: &[u8], paths: &mut Vec<String>) -> std::result::Result<Deliv
     Ok(Delivered { batch, rows, state: State::Cursor(cursor), digest })
 }
 
-/// Where a document begins, in words. A log has an empty path for what came from no file.
+/// Where a document begins, in words. A log has an empty path for a document from no file.
 fn name(path: &str, line: u64, byte: u64) -> String {
     match (path, line) {
         ("", _) => "(no file)".to_owned(),

@@ -1,4 +1,4 @@
-//! What a parent tells a child: a file of JSON, whose path is in the child's environment.
+//! The orders of a parent to a child: a file of JSON, whose path is in the child's environment.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,12 +24,12 @@ pub(super) struct Orders {
     pub(super) step: Duration,
     /// The path of the log.
     pub(super) log: PathBuf,
-    /// What any loader is told; absent for a Millstream loader, whose config says it all.
+    /// The orders for any loader; absent for a Millstream loader, whose config says it all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) loader: Option<AnyLoader>,
 }
 
-/// How a child with any loader runs, and where it goes on.
+/// How a child with any loader runs, and where it continues.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct AnyLoader {
     /// The number of workers; 0 is the process itself.
@@ -38,11 +38,12 @@ pub(super) struct AnyLoader {
     pub(super) world: usize,
     /// The number of its first batch.
     pub(super) from: u64,
-    /// What all ranks of the run before saved after the same batch, in the order of ranks; none at the start.
+    /// The states that all ranks of the run before saved after the same batch, in the order of ranks; none at the
+    /// start.
     pub(super) states: Vec<String>,
 }
 
-/// The file where a child writes why it did not go on from what was saved.
+/// The file where a child writes why it did not continue from the saved states.
 pub(super) fn refusal(log: &Path) -> PathBuf {
     log.with_extension("refused")
 }

@@ -1,6 +1,6 @@
 //! The parent's side of one child: starts it, watches its log grow, and kills it.
 //!
-//! On Unix each child has a process group of its own, and a kill is for all of it: a loader's worker processes may
+//! On Unix each child has its own process group, and a kill is for the whole group: a loader's worker processes may
 //! outlive the process that started them.
 
 use std::fs::File;
@@ -20,7 +20,7 @@ const GLANCE: Duration = Duration::from_millis(1);
 /// How many lines of a failed child's output are quoted.
 const LAST_LINES: usize = 8;
 
-/// What all children of a run have in common.
+/// The common settings of a run's children.
 #[derive(Debug)]
 pub(super) struct Nursery<'a> {
     pub(super) program: &'a Path,
@@ -31,7 +31,7 @@ pub(super) struct Nursery<'a> {
     pub(super) stop: &'a AtomicBool,
 }
 
-/// A process that logs batches. Dropping it kills it and what it has started, and removes its files.
+/// A process that logs batches. Dropping it kills it and its child processes, and removes its files.
 #[derive(Debug)]
 pub(super) struct Child {
     process: std::process::Child,
@@ -136,7 +136,7 @@ impl Child {
         status.map_or(Ok(false), |status| self.judge(status).map(|()| true))
     }
 
-    /// Kills it and what it has started (SIGKILL). Returns whether it was still running.
+    /// Kills it and its child processes (SIGKILL). Returns whether it was still running.
     pub(super) fn kill(&mut self) -> Result<bool> {
         if self.has_ended()? {
             return Ok(false);
@@ -155,7 +155,7 @@ impl Child {
         }
     }
 
-    /// Why it did not go on from what was saved, if it did not.
+    /// Why it did not continue from the saved states, if it did not.
     pub(super) fn refused(&self) -> Option<String> {
         std::fs::read_to_string(refusal(&self.log)).ok()
     }
@@ -181,7 +181,7 @@ impl Child {
     fn error(&self, problem: &str) -> Error {
         let said = std::fs::read(&self.complaints).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
-        // A backtrace, if the child prints one, follows what went wrong.
+        // A backtrace, if the child prints one, follows the error.
         let lines: Vec<&str> = said.lines().take_while(|line| *line != "stack backtrace:").collect();
         let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n  ");
         Error::Verify { problem: format!("{}: {problem}; it said:\n  {last}", self.how) }

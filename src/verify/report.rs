@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::difference::Difference;
 
-/// What is longer has a line of its own, so that no line of the table is longer than a hundred characters.
+/// A longer cell has a line of its own, so that no line of the table is longer than a hundred characters.
 const LONGEST: usize = 50;
 
 /// A law that `verify` checks.
@@ -16,7 +16,7 @@ const LONGEST: usize = 50;
 pub enum Law {
     /// Workers and depth never change a byte.
     Order = 1,
-    /// What follows a cursor is what would have followed without a break.
+    /// The stream after a cursor is the same as without a break.
     Resume = 2,
     /// The ranks of any world make the batches of one process.
     World = 3,
@@ -50,7 +50,7 @@ pub struct Check {
     pub difference: Option<Difference>,
 }
 
-/// What [`Plan::run`](super::Plan::run) found.
+/// The result of [`Plan::run`](super::Plan::run).
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The seed of the random moments.
@@ -59,7 +59,7 @@ pub struct Report {
     pub batches: u64,
     /// How many rows the reference has.
     pub rows: u64,
-    /// How many children were killed while working, each resumed from what it saved after the last batch that it logged.
+    /// How many children were killed while working, each resumed from its saved state after the last logged batch.
     pub resume_points: u64,
     /// The numbers of workers that were compared.
     pub workers: Vec<usize>,

@@ -1,4 +1,4 @@
-//! What is proved, and what its children are told.
+//! The subject of a proof, and the orders for its children.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::config::{ByteCount, Config};
 use crate::cursor::Cursor;
 use crate::error::Result;
 
-/// What a [`Plan`](super::Plan) is about.
+/// The subject of a [`Plan`](super::Plan).
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// A Millstream loader with this config. The program must call [`serve`](super::serve). If the config names no
@@ -19,7 +19,7 @@ pub enum Subject {
     Any,
 }
 
-/// How a child runs, in what must not matter.
+/// The settings of a child that must not matter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Setup {
     /// `None`: as the config says, or in the process itself.
@@ -47,7 +47,7 @@ impl Run<'_> {
     }
 }
 
-/// What all ranks of a run saved after the same batch.
+/// The states that all ranks of a run saved after the same batch.
 #[derive(Clone, Debug)]
 pub(super) struct Saved {
     /// How many batches of the run came before.
@@ -57,7 +57,7 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    /// What all ranks of a run saved after `after` batches. Their cursors make one.
+    /// The states that all ranks of a run saved after `after` batches. Their cursors are merged into one.
     pub(super) fn together(after: u64, states: Vec<State>) -> Result<Self> {
         let cursor = |state: &State| match state {
             State::Cursor(cursor) => Some(cursor.clone()),
@@ -99,7 +99,7 @@ impl Subject {
         }
     }
 
-    /// What its loader saves after a batch, in words.
+    /// The name, in words, of its loader's saved states.
     pub(super) fn saves(&self) -> &'static str {
         match self {
             Self::Config(_) => "cursor",

@@ -1,9 +1,8 @@
 //! Adapts a [`Loader`](millstream::Loader) to burn's data loader: awaits batches, and gives tensors to burn's `Learner`.
 //!
-//! burn asks for one epoch at a time, from a thread that it blocks. The loader runs on a small runtime of its own, so
-//! what else that thread does is not important. Dropping the data loader ends that runtime and its tasks. Tensors are
-//! made where burn asks for them, not on the pipeline's threads. Held in memory, besides what the loader holds: one
-//! batch.
+//! burn asks for one epoch at a time, from a thread that it blocks. The loader has a small runtime of its own, so other
+//! work of that thread does not matter. Dropping the data loader ends that runtime and its tasks. Tensors are made
+//! where burn asks for them, not on the pipeline's threads. Held in memory, besides the loader's own: one batch.
 
 use std::fmt;
 use std::ops::Range;
@@ -31,7 +30,7 @@ pub struct TensorBatcher {
 }
 
 impl TensorBatcher {
-    /// Creates a batcher whose targets are those of `scope`.
+    /// Creates a batcher with the targets of `scope`.
     pub fn new(scope: Scope) -> Self {
         Self { scope }
     }
@@ -74,8 +73,8 @@ type Open = Arc<dyn Fn() -> LoaderBuilder + Send + Sync>;
 /// ```
 ///
 /// # Errors
-/// If the loader fails, the error is the epoch's last item. A stream that ends before the epoch does is an error too:
-/// an epoch is never silently short. burn's `Learner` stops at the error and reports it.
+/// If the loader fails, the error is the epoch's last item. A stream that ends before the epoch is an error too: an
+/// epoch is never silently short. burn's `Learner` stops at the error and reports it.
 ///
 /// # Resuming
 /// burn's checkpoints hold the model and the optimizer. [`cursor`](Self::cursor) says where the stream is. Save it next
@@ -88,7 +87,7 @@ pub struct BurnLoader<O> {
     range: Range<usize>,
 }
 
-/// What is shared by data loaders that differ only in their device.
+/// The state that data loaders share if they differ only in their device.
 struct SharedStream {
     open: Open,
     /// How many batches an epoch has.
@@ -103,7 +102,7 @@ struct SharedStream {
 enum Slot {
     /// The stream is not open yet.
     Closed,
-    /// The stream is where the last epoch left it: after this many of that epoch's batches.
+    /// The stream is at the end of the last epoch, or in its middle: after this many of its batches.
     Open(Bridge, usize),
     /// An epoch is reading the stream.
     Taken,

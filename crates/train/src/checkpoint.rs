@@ -1,8 +1,8 @@
 //! Saves a run's state as a directory `checkpoints/step-00000100`, which is either complete or absent.
 //!
 //! A save writes into a hidden directory next to it, syncs it to disk and renames it, so a kill at any moment keeps the
-//! earlier checkpoints. What it left behind is removed when the run goes on and by the next save. The last file has the
-//! digests of the others: a copy without it is unfinished, and a file that has changed since is refused.
+//! earlier checkpoints. Leftovers of a killed save are removed when the run continues and by the next save. The last
+//! file has the digests of the others: a copy without it is unfinished, and a file that has changed since is refused.
 
 use std::path::{Path, PathBuf};
 
@@ -80,7 +80,7 @@ impl State {
     }
 }
 
-/// Everything that a checkpoint consists of.
+/// The contents of a checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contents<'a, M> {
     pub(crate) model: &'a M,
@@ -100,8 +100,9 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Writes a checkpoint under `parent`, then removes all but the newest `keep`. More than these are removed before it
-    /// too: the disk may have no room for another one. One that cannot be removed stays, with a warning in the log.
+    /// Writes a checkpoint under `parent`, then removes all but the newest `keep`. Surplus ones are removed before it
+    /// too: the disk may have no room for another one. A checkpoint that cannot be removed stays, with a warning in the
+    /// log.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::Train`] if it cannot be written; the newest `keep` are left, and nothing of this one.
@@ -110,7 +111,7 @@ impl Checkpoint {
         folder::remove_all_but(parent, keep)?;
         let saved = Self::write(parent, contents);
         if saved.is_err() {
-            // The error to tell is that of the save.
+            // The error to report is the save's.
             drop(folder::remove_partial(parent));
         }
         let path = saved?;
@@ -144,7 +145,7 @@ impl Checkpoint {
         Ok(path)
     }
 
-    /// Removes what saves under `parent` that were interrupted left behind.
+    /// Removes the leftovers of interrupted saves under `parent`.
     pub(super) fn remove_partial(parent: &Path) -> Result<()> {
         folder::remove_partial(parent)
     }
@@ -187,7 +188,7 @@ impl Checkpoint {
         folder::path(parent, step)
     }
 
-    /// Renames the checkpoints after `step`, which a run that goes on at `step` would mix with its own, and returns
+    /// Renames the checkpoints after `step`, which a run that continues at `step` would mix with its own, and returns
     /// their new paths.
     pub(crate) fn set_aside_after(parent: &Path, step: u64) -> Result<Vec<PathBuf>> {
         folder::set_aside_after(parent, step)

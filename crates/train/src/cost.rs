@@ -1,7 +1,7 @@
 //! What training costs: takes the shape of a model and of its batches, returns floating-point operations and bytes.
 //!
-//! [`Flops`] counts the work of a step, and [`Memory`] predicts what a run will hold before it holds anything. Both are
-//! arithmetic on a config, in `f64`: no shape overflows them. [`peak()`] measures how fast a device can be at most, to
+//! [`Flops`] counts the work of a step, and [`Memory`] predicts the memory of a run before it allocates anything. Both
+//! are arithmetic on a config, in `f64`: no shape overflows them. [`peak()`] measures the speed limit of a device, to
 //! compare with, and [`physical_memory`] asks the system. Nothing is kept between calls.
 
 mod flops;

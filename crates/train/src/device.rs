@@ -27,8 +27,8 @@ use millstream::config::{DEVICES, Precision, TrainConfig};
 use millstream::error::{Error, Result};
 use millstream::threads;
 
-/// Opens the device that `train.device` names, the first of `train.devices` if there are some, without autodiff. It is one
-/// that can compute in `train.precision`.
+/// Opens the device that `train.device` names, the first of `train.devices` if there are several, without autodiff, and
+/// checks that it can compute in `train.precision`.
 ///
 /// # Errors
 /// [`Error::Config`] if this build has no such device (the message names the feature that adds it), if this machine has
@@ -53,7 +53,7 @@ pub fn open(config: &TrainConfig) -> Result<Device> {
     Ok(device)
 }
 
-/// What the driver calls the device that `train.device` names, such as `NVIDIA H200`; `None` for the CPU.
+/// The driver's name for the device that `train.device` names, such as `NVIDIA H200`; `None` for the CPU.
 ///
 /// # Errors
 /// As [`open`].
@@ -67,7 +67,7 @@ fn start_threads(count: usize) -> Result<()> {
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*started {
         threads::check(count)?;
-        // Whoever asks for the number gets the threads.
+        // Asking for the number starts the threads.
         rayon::current_num_threads();
         *started = true;
     }

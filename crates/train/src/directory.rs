@@ -1,5 +1,5 @@
-//! A run's directory: the resolved config and what resumes changed of it, the tokenizer, the metrics, the trail of
-//! cursors and the checkpoints. One process at a time trains in it; others may read.
+//! A run's directory: the resolved config and its changes by resumes, the tokenizer, the metrics, the trail of cursors
+//! and the checkpoints. One process at a time trains in it; others may read.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -32,7 +32,7 @@ pub use metrics::Metrics;
 use resume_settings::{ResumeSettings, differences};
 pub use samples::Sample;
 
-/// What a process does in a directory that it holds the lock of.
+/// The activity of a process that holds the directory's lock, for errors.
 const WHAT: &str = "trains there";
 
 /// `train.out`: everything that a run writes, and everything needed to resume it or use its model.
@@ -45,7 +45,7 @@ pub struct RunDirectory {
 
 impl RunDirectory {
     /// Creates the directory of a new run, claims it, and writes its config and, if there is one, its `tokenizer.json`.
-    /// With `train.init`, it gets what an export hands on of that model.
+    /// With `train.init`, it also gets the files of that model that an export needs.
     ///
     /// # Errors
     /// [`Error::Config`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it,
@@ -60,7 +60,7 @@ impl RunDirectory {
         let toml = toml::to_string_pretty(config).map_err(|e| Error::config(CONFIG, e.to_string()))?;
         write_atomically(&run.root.join(CONFIG), toml.as_bytes())?;
         write_atomically(&run.root.join(CONFIG_COPY), toml.as_bytes())?;
-        // Of a run that ended before its first checkpoint.
+        // A leftover of a run that ended before its first checkpoint.
         match std::fs::remove_file(run.settings()) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 Err(Error::io(run.settings(), "remove the settings of an earlier run", e))
@@ -80,7 +80,7 @@ impl RunDirectory {
     /// [`Error::Config`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it.
     pub fn vacant(config: &Config) -> Result<Self> {
         let run = Self { root: config.train.out.clone(), lock: None };
-        // A run that has begun has its config: only there can another process be, and a lock be written.
+        // A run that has begun has its config: only there can another process run, and a lock be written.
         if run.config_path().is_file() {
             drop(run.clone().claim()?);
         }
@@ -132,13 +132,13 @@ impl RunDirectory {
     /// and, if the run keeps its tokenizer, `tokenizer.path` point into this directory, even if it was moved.
     ///
     /// # Errors
-    /// As [`Config::load_with`]; [`Error::Config`] for a setting that names another directory, or another tokenizer than
-    /// the one that the run keeps.
+    /// As [`Config::load_with`]; [`Error::Config`] for a setting that names another directory, or a tokenizer other
+    /// than the one that the run keeps.
     pub fn config(&self, settings: &[String]) -> Result<Config> {
         self.config_at(u64::MAX, settings)
     }
 
-    /// [`config`](Self::config), with the settings that the run had when it went on from the checkpoint of `step`.
+    /// [`config`](Self::config), with the settings that the run had when it continued from the checkpoint of `step`.
     ///
     /// # Errors
     /// As [`config`](Self::config).
@@ -166,7 +166,7 @@ impl RunDirectory {
         Err(Error::config(key, problem))
     }
 
-    /// Refuses settings that name another tokenizer than the one that the run keeps and uses.
+    /// Refuses settings that name a tokenizer other than the one that the run keeps and uses.
     fn refuse_another_tokenizer(&self, before: &TokenizerConfig, after: &TokenizerConfig) -> Result<()> {
         let learned = |of: &TokenizerConfig| of.train.as_ref().map(|train| (train.vocab_size, train.sample));
         let [was, is] = [learned(before), learned(after)];
@@ -188,8 +188,8 @@ impl RunDirectory {
         }
     }
 
-    /// All settings that the run was resumed with and that hold now, in order, each with the step that it holds from. Of
-    /// those that set a key at one step, only the last counts.
+    /// All settings that the run was resumed with and that hold now, in order, each with its first step. If a key was
+    /// set twice at one step, only the last counts.
     ///
     /// # Errors
     /// [`Error::Io`] if they cannot be read, [`Error::Config`] if they are damaged.
@@ -199,8 +199,7 @@ impl RunDirectory {
         Ok(last_ones(all, HashSet::new(), |(step, setting)| (*step, key_of(setting))))
     }
 
-    /// The settings that earlier resumes gave and that hold at `step` and in `config`, each with the step that it holds
-    /// from.
+    /// The settings of earlier resumes that hold at `step` and in `config`, each with its first step.
     pub(super) fn settings_in_force(&self, step: u64, config: &Config) -> Result<Vec<(u64, String)>> {
         let changed = differences(&self.config_at(step, &[])?, &self.adapt(config.clone()))?;
         let seen = changed.iter().map(|setting| key_of(setting)).collect();
@@ -209,7 +208,7 @@ impl RunDirectory {
         Ok(last_ones(earlier, seen, |(_, setting)| key_of(setting)))
     }
 
-    /// Saves what `config` changes, from `step` on, so that later resumes have it too; and what was written into the run's
+    /// Saves the changes of `config` from `step` on, so that later resumes have them too; and the edits of the run's
     /// `config.toml`.
     pub(super) fn save_settings(&self, step: u64, config: &Config) -> Result<()> {
         let mut changed = self.edits()?;
@@ -222,8 +221,8 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// What somebody has changed in the run's `config.toml` since the run last read it. Without its copy, or if this version
-    /// cannot read that, nobody knows.
+    /// The edits of the run's `config.toml` since the run last read it. Unknown without its copy, or if this version
+    /// cannot read the copy.
     pub(super) fn edits(&self) -> Result<Vec<String>> {
         let text = self.read(CONFIG)?;
         match self.read(CONFIG_COPY) {
@@ -241,7 +240,7 @@ impl RunDirectory {
     }
 
     /// Loads another config for this run, with each `key=value` on top, as [`adapt`](Self::adapt) does. With
-    /// `train.init`, what it leaves out of `[model]` is as in the run's model.
+    /// `train.init`, settings that its `[model]` leaves out come from the run's model.
     ///
     /// # Errors
     /// As [`Config::load_with`]; [`Error::Config`] for a setting that names another directory.
@@ -257,7 +256,7 @@ impl RunDirectory {
     }
 
     /// Adapts another config to this run: it gets this directory's `train.out` and tokenizer, and with `train.init` the
-    /// shape that the run's model has.
+    /// shape of the run's model.
     pub fn adapt(&self, mut config: Config) -> Config {
         config.train.out = self.root.clone();
         if config.train.init.is_some()
@@ -315,7 +314,7 @@ impl RunDirectory {
         self.newest(config, tokenizer).map(|(model, _)| model)
     }
 
-    /// As [`model`](Self::model), with the checkpoint that it is of.
+    /// As [`model`](Self::model), with its checkpoint.
     ///
     /// # Errors
     /// As [`latest`](Self::latest) and [`Checkpoint::load_model`].
@@ -325,7 +324,7 @@ impl RunDirectory {
             let loaded = self
                 .latest()
                 .and_then(|checkpoint| Ok((checkpoint.load_model(config, tokenizer)?, checkpoint)));
-            // A run that goes on may have removed the checkpoint meanwhile; then there is a newer one.
+            // A continuing run may have removed the checkpoint meanwhile; then there is a newer one.
             match newest {
                 Some(step) if loaded.is_err() && !Checkpoint::path_of(&self.checkpoints(), step).exists() => {
                 }
@@ -379,7 +378,8 @@ impl RunDirectory {
         self.root.join(FILES)
     }
 
-    /// The path of what a run with `train.init` keeps of its model: the small files that [`Origin`](crate::Origin) reads.
+    /// The path of the model files that a run with `train.init` keeps: the small ones that [`Origin`](crate::Origin)
+    /// reads.
     pub fn init(&self) -> PathBuf {
         self.root.join(INIT)
     }

@@ -1,4 +1,4 @@
-//! What a run reports: plain values for a progress bar, a line of JSON or a file. Nothing here prints.
+//! The reports of a run: plain values for a progress bar, a line of JSON or a file. Nothing here prints.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -58,14 +58,14 @@ pub struct StepReport {
     /// The same, for each rank, as a share of `train.peak_tflops` (model FLOPs utilization); `None` without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mfu: Option<f64>,
-    /// What the trainer waited for in that time, in words; only if the step is logged and the batches come from a
+    /// The cause of the trainer's waits in that time, in words; only if the step is logged and the batches come from a
     /// loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// The resident memory of the process, in bytes; only if the step is logged, and on systems that tell it (Linux).
+    /// The resident memory of the process, in bytes; only if the step is logged, and on systems that report it (Linux).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
-    /// What each stage of the loader did with that time; only if the step is logged and the batches come from a loader.
+    /// The time of each stage of the loader; only if the step is logged and the batches come from a loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stages: Option<BTreeMap<String, StageShare>>,
     /// How long the run has trained, in seconds, including before it was resumed; without validation and checkpoints.

@@ -1,13 +1,13 @@
 //! The trainer: takes batches, and produces a model and its checkpoints.
 //!
 //! [`run()`] trains from a config and [`resume()`] continues a run. [`Trainer`] does one step at a time, for a custom
-//! loop, with the crate's [GPT](model) or any other [`LanguageModel`]. The parts beneath them work alone too: [`Tensors`]
-//! is the only place where a batch becomes tensors, [`attention`] needs memory that grows with the length, [`loss`] fuses
-//! the GPT's head and cross-entropy, [`gradients`] computes a batch's gradients, [`Optimizer`] is AdamW with a global
-//! clip, [`checkpoint`] is what is saved, [`cost`] is what a step takes, [`generate()`] makes text from a model,
-//! [`Pretrained`] reads a model that the Hugging Face libraries wrote, and [`Export`] writes one for them. A [`Scope`]
-//! says which ids of a batch are targets. A run stores its cursors in a [trail](millstream::trail), and its reports in
-//! `metrics.jsonl` and TensorBoard's event files.
+//! loop, with the crate's [GPT](model) or any other [`LanguageModel`]. The parts beneath them work alone too:
+//! [`Tensors`] is the only place where a batch becomes tensors, [`attention`] needs memory that grows with the length,
+//! [`loss`] fuses the GPT's head and cross-entropy, [`gradients`] computes a batch's gradients, [`Optimizer`] is AdamW
+//! with a global clip, [`checkpoint`] saves and loads a run, [`cost`] predicts the work and memory of a step,
+//! [`generate()`] makes text from a model, [`Pretrained`] reads a model that the Hugging Face libraries wrote, and
+//! [`Export`] writes one for them. A [`Scope`] says which ids of a batch are targets. A run stores its cursors in a
+//! [trail](millstream::trail), and its reports in `metrics.jsonl` and TensorBoard's event files.
 //!
 //! ```text
 //! batch ──► tensors ──► losses and gradients ──► sum over ranks ──► AdamW ──► checkpoint
@@ -20,13 +20,13 @@
 //! | floor | what |
 //! |---|---|
 //! | `run`, `burn_loader` | a run from its first step to its last, on each rank; batches for burn's own `Learner` |
-//! | `trainer`, `directory` | a model in training, one step at a time; what a run writes, and reads when it goes on |
-//! | [`checkpoint`] | all that a run needs to go on |
+//! | `trainer`, `directory` | a model in training, one step at a time; the files of a run |
+//! | [`checkpoint`] | everything that a run needs to continue |
 //! | `optim`, `peers`, `pretrained`, [`cost`] | gradients, AdamW, the learning rate; the ranks that train one model; models of the Hugging Face libraries; operations and bytes of a step |
-//! | [`model`] | what the trainer asks of a model; the GPT, what it reads and writes |
+//! | [`model`] | the trait of models; the GPT, its inputs and outputs |
 //! | `kernels` | its operations and their gradients, on the CPU and on GPUs |
 //! | [`device`] | burn's devices by their names, and numbers read from them |
-//! | `advice`, `events`, `file_names` | commands that messages name; what a run reports as it goes; the files in a run's directory |
+//! | `advice`, `events`, `file_names` | commands that messages name; a run's reports; the names of the files in a run's directory |
 //!
 //! # Features
 //!
@@ -66,7 +66,7 @@ pub use pretrained::{Export, Origin, Pretrained, WeightDtype, load, resolved};
 pub use run::{drive, ready, resume, resume_from, run};
 pub use trainer::{Step, Submitted, Trainer};
 
-/// The page whose Rust blocks rustdoc tests.
+/// The page of the guide whose Rust blocks rustdoc tests.
 #[cfg(doctest)]
 #[expect(rustdoc::invalid_codeblock_attributes, reason = "shell blocks that are not run say `no-run`")]
 #[doc = include_str!("../../../docs/guide/training.md")]

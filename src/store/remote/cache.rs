@@ -1,9 +1,9 @@
 //! Caches fetched ranges on disk, for later epochs and runs, and for other processes.
 //!
-//! An entry is a file: a checksum, then the bytes of one range of one version of one URL, under a name made
-//! of all three. It is written elsewhere and renamed, so a kill at any moment leaves it whole or absent. An
-//! entry with a wrong checksum is removed and fetched again. Processes share a directory without communicating: names
-//! say everything, and an entry that another process removes meanwhile is fetched again.
+//! An entry is a file: a checksum, then the bytes of one range of one version of one URL, under a name made of all
+//! three. It is written elsewhere and renamed, so a kill at any moment leaves it whole or absent. An entry with a wrong
+//! checksum is removed and fetched again. Processes share a directory without communicating: names say everything, and
+//! an entry that another process removes meanwhile is fetched again.
 //!
 //! Each time a process has written a thirty-second of the limit, it scans the whole directory ([`Room`]). It removes
 //! the least recently used entries until four such shares are free. The time of use is the file's time of last change,

@@ -19,7 +19,7 @@ fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, backoff: BackoffConfig::default(), ..RetryConfig::default() }
 }
 
-/// What bounds a request: how long it is silent, not how long it takes.
+/// The limits of a request: on its silence, not on its length.
 fn bounds(config: &StoreConfig) -> [(ClientConfigKey, String); 2] {
     [
         (ClientConfigKey::ReadTimeout, format!("{} seconds", config.timeout.ceil())),

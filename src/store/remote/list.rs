@@ -62,7 +62,7 @@ impl Stores {
     }
 }
 
-/// Lists what is under the pattern's deepest directory before the first glob, and keeps what matches.
+/// Lists the pattern's deepest directory before the first glob, and keeps the matches.
 async fn glob(key: &str, pattern: &str, url: &Url<'_>, client: &dyn ObjectStore) -> Result<Vec<Listed>> {
     let offset = pattern.len() - url.path.len();
     let matcher = Pattern::new(url.path).map_err(|e| {

@@ -24,7 +24,7 @@ pub(super) struct Object {
     pub(super) url: PathBuf,
     pub(super) is_signed: bool,
     pub(super) len: u64,
-    /// What the store calls this content, from [`version`].
+    /// The store's name for this content, from [`version`].
     pub(super) etag: Option<String>,
     pub(super) location: object_store::path::Path,
     pub(super) store: Arc<dyn ObjectStore>,
@@ -34,8 +34,8 @@ pub(super) struct Object {
     pub(super) cache: Option<Arc<Cache>>,
 }
 
-/// What a store calls a content: its etag without quotes, or else the time of its last change; `None` if it
-/// gives neither.
+/// A store's name for a content: its etag without quotes, or else the time of its last change; `None` if it gives
+/// neither.
 pub(super) fn version(meta: &ObjectMeta) -> Option<String> {
     let modified = || {
         let time = meta.last_modified;
@@ -95,7 +95,7 @@ impl Object {
         Some((cache, cache.key(&self.url, self.etag.as_deref(), self.len, range)))
     }
 
-    /// Requests a range from the store. If an answer breaks off, requests what is left.
+    /// Requests a range from the store. If an answer breaks off, requests the rest.
     async fn fetch(&self, range: Range<u64>) -> Result<Bytes> {
         let _permit = self.permits.acquire().await;
         let url = self.url.to_string_lossy();
@@ -127,7 +127,7 @@ impl Object {
         Ok(bytes.into())
     }
 
-    /// Makes one request, and appends what arrives of `range`.
+    /// Makes one request, and appends the bytes of `range` that arrive.
     async fn append(&self, range: Range<u64>, bytes: &mut Vec<u8>) -> Result<(), Trouble> {
         // One byte more shows that there are more.
         let most = bytes.len() + (range.end - range.start) as usize + 1;
@@ -170,7 +170,7 @@ impl Object {
         Ok(())
     }
 
-    /// What a refusal means: that the file has changed, or what the store says.
+    /// The meaning of a refusal: the file has changed, or the store's own message.
     async fn refused(&self, error: object_store::Error) -> Error {
         match &error {
             object_store::Error::Precondition { .. } => self.changed("its etag has changed"),
@@ -188,7 +188,7 @@ impl Object {
         refusal(&self.url, self.is_signed, "read", error)
     }
 
-    /// How the file differs from what it was, if it does.
+    /// How the file differs from its earlier state, if it does.
     async fn look(&self) -> Option<String> {
         let options = GetOptions { head: true, ..GetOptions::default() };
         let answer = self.store.get_opts(&self.location, options).await.ok()?;
@@ -212,14 +212,14 @@ impl Object {
     }
 }
 
-/// What a store says, in one line, and what to do if the reason is clear.
+/// A store's message, in one line, with the remedy if the reason is clear.
 pub(super) fn refusal(
     url: &Path,
     is_signed: bool,
     action: &'static str,
     error: &object_store::Error,
 ) -> Error {
-    // What the server says may repeat the signature.
+    // The server's message may repeat the signature.
     if is_signed && is_forbidden(error) {
         return Error::io(url, action, std::io::Error::other(EXPIRED));
     }
@@ -253,7 +253,7 @@ fn is_forbidden(error: &object_store::Error) -> bool {
 const EXPIRED: &str = "the server refuses the URL's signature: it has expired, or is of another file; get a new URL of \
                        this file and set it in the source's paths: a run resumes with it";
 
-/// What a server must do.
+/// A requirement on the server.
 const RANGES: &str = "; the server does not serve parts of files: use one that answers range requests, or copy the \
                       file to this machine";
 

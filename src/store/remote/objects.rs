@@ -34,7 +34,7 @@ struct Target {
 }
 
 impl Stores {
-    /// What a URL with a trailing slash, or the URL that it would be, has directly below it.
+    /// The objects and prefixes directly below a URL with a trailing slash, or below the URL with one added.
     pub(crate) async fn below(&self, url: &str) -> Result<Found> {
         let Target { at, client } = self.target(url)?;
         let refused = |error: object_store::Error| refusal(Path::new(url), false, "list the files", &error);
@@ -125,7 +125,7 @@ impl Stores {
         }
     }
 
-    /// Sends a file to an object, which is there when all of it has arrived. Reading the file blocks.
+    /// Sends a file to an object, which appears when all of it has arrived. Reading the file blocks.
     pub(crate) async fn upload(&self, url: &str, file: &mut File) -> Result<()> {
         let Target { at, client } = self.target(url)?;
         let _permit = self.permits.acquire().await;

@@ -1,18 +1,18 @@
 //! Keys that the library cannot name, and fails a whole listing for: `a//b`, `./a`, `../a`, a tab.
 //!
-//! An answer that lists them is changed before the library reads it: each comes under a name that stands for it.
+//! An answer that lists such keys is changed before the library reads it: each key is replaced by a stand-in name.
 
 use std::borrow::Cow;
 
 use object_store::path::Path;
 
-/// What the names that stand for odd keys begin with: a character for private use.
+/// The first character of stand-in names: one for private use.
 const MARK: char = '\u{E0DD}';
 
 /// The elements of a listing that hold keys: of S3 and Google, and of Azure.
 const ELEMENTS: [[&str; 2]; 3] = [["<Key>", "</Key>"], ["<Prefix>", "</Prefix>"], ["<Name>", "</Name>"]];
 
-/// The listing with names that stand for its odd keys. Other answers stay as they are.
+/// The listing with stand-in names for its odd keys. Other answers stay as they are.
 pub(super) fn replaced(answer: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(answer).ok()?;
     let head = text.get(..text.floor_char_boundary(512))?;

@@ -1,4 +1,4 @@
-//! The files that one lane reads: local ones, and remote ones with the parts that are at hand.
+//! The files that one lane reads: local ones, and remote ones with the parts that were fetched.
 
 use std::ops::Range;
 use std::path::Path;
@@ -28,7 +28,7 @@ const LEAST_BLOCK: u64 = 4 << 10;
 /// The room of a lane without a budget, in blocks.
 const DEFAULT_BLOCKS: u64 = 16;
 
-/// Opens the files that a lane reads, and requests what it plans to read of remote ones.
+/// Opens the files that a lane reads, and requests the planned parts of remote ones.
 #[derive(Debug)]
 pub(crate) struct FileOpener {
     files: Arc<Files>,
@@ -38,8 +38,8 @@ pub(crate) struct FileOpener {
 }
 
 impl FileOpener {
-    /// The files of a lane that reads remote ones, each split at so many `places` at once. A quarter of its budget is set
-    /// aside for the parts at hand.
+    /// The files of a lane that reads remote ones, each split at so many `places` at once. A quarter of its budget is
+    /// reserved for fetched parts.
     pub(crate) fn new(
         files: Arc<Files>,
         stores: Arc<Stores>,
@@ -56,12 +56,12 @@ impl FileOpener {
         Self { files, ahead: Arc::new(Mutex::new(ahead)), is_planned: true, _reserve: reserve }
     }
 
-    /// For files that are read here and there without a plan, or that are all local.
+    /// For files that are read in random order without a plan, or that are all local.
     pub(crate) fn unplanned(files: Arc<Files>, stores: Arc<Stores>, cancellable: Cancellable) -> Self {
         Self { is_planned: false, ..Self::new(files, stores, None, cancellable, 1) }
     }
 
-    /// Whether it helps to say what will be read.
+    /// Whether a plan of the reads helps.
     pub(crate) fn is_planned(&self) -> bool {
         self.is_planned
     }
@@ -76,7 +76,7 @@ impl FileOpener {
         checked(Remote { number, object, ahead: self.ahead.clone() })
     }
 
-    /// How many bytes may be at hand at once.
+    /// How many bytes of fetched parts may be held at once.
     pub(crate) fn room(&self) -> u64 {
         self.lock().room()
     }
@@ -90,7 +90,7 @@ impl FileOpener {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets what will be read, in order. Reading ahead begins at once.
+    /// Sets the plan of reads, in order. Reading ahead begins at once.
     pub(crate) fn plan(&mut self, plan: impl Plan) -> Result<()> {
         self.lock().plan(Box::new(plan))
     }

@@ -150,12 +150,12 @@ fn transfer_coding(headers: &HeaderMap) -> Option<String> {
         to.parse::<u64>().ok()?.checked_sub(from.parse().ok()?)?.checked_add(1)
     });
     let sent = text("content-length").and_then(|len| len.parse().ok());
-    // What cannot be decoded here would be read as text.
+    // Bytes in an unknown coding would be read as text.
     let is_known = ["gzip", "x-gzip", "zstd"].iter().any(|known| coding.eq_ignore_ascii_case(known));
     (!is_known || range.is_none() || range != sent).then(|| coding.into_owned())
 }
 
-/// What is wrong with an answer, if another attempt may help.
+/// The problem of an answer, if another attempt may help.
 fn of_response(response: &HttpResponse) -> Option<RequestTrouble> {
     let status = response.status();
     if !matches!(status.as_u16(), 408 | 429 | 500 | 502..=504 | 506..=599) {
@@ -169,7 +169,7 @@ fn of_response(response: &HttpResponse) -> Option<RequestTrouble> {
     })
 }
 
-/// What is wrong with a connection, if another attempt may help.
+/// The problem of a connection, if another attempt may help.
 fn of_error(error: &HttpError) -> Option<RequestTrouble> {
     match error.kind() {
         HttpErrorKind::Connect

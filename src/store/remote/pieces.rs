@@ -8,8 +8,8 @@ const CRUMB_SHARE: u64 = 8;
 
 /// Takes the first piece off `rest`: up to the next multiple of `block`, or a little further.
 ///
-/// Where ranges are cut depends only on offsets in the file. So what is read again, from another start or by
-/// another lane, is mostly requested in the same pieces.
+/// Where ranges are cut depends only on offsets in the file. So bytes that are read again, from another start or by
+/// another lane, are mostly requested in the same pieces.
 pub(super) fn first(rest: &mut Range<u64>, block: u64) -> Range<u64> {
     let crumb = block / CRUMB_SHARE;
     let mut end = (rest.start / block + 1) * block;

@@ -1,4 +1,4 @@
-//! The stores of a process: a client for each bucket or server, and what all of them share.
+//! The stores of a process: a client for each bucket or server, and their shared state.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -40,7 +40,7 @@ struct Waits {
     requests: AtomicU64,
 }
 
-/// What only remote files need.
+/// State that only remote files need.
 #[derive(Clone, Debug)]
 struct SharedClients {
     http: HttpClient,

@@ -1,7 +1,7 @@
 //! URLs of files, as people write them.
 //!
-//! In an object store, what follows the bucket is a literal key, character by character. The path of an HTTP
-//! URL is percent-encoded, and a query may follow it.
+//! In an object store, the text after the bucket is a literal key, character by character. The path of an HTTP URL is
+//! percent-encoded, and a query may follow it.
 
 use std::borrow::Cow;
 
@@ -99,8 +99,8 @@ const SIGNED_WITH: [&str; 29] = [
 
 const SIGNED_WITH_PREFIXES: [&str; 3] = ["x-amz-", "x-goog-", "x-oss-"];
 
-/// An HTTP URL without its signature and what a new one changes: the name of the file, for errors, logs and
-/// fingerprints. Others stay as they are.
+/// An HTTP URL without its signature and the parameters that change with it: the name of the file, for errors, logs and
+/// fingerprints. Other URLs stay as they are.
 pub(super) fn unsigned(url: &str) -> Cow<'_, str> {
     let Some((path, query)) = url.split_once('?').filter(|_| url.starts_with("http")) else {
         return url.into();

@@ -43,7 +43,7 @@ impl Bridge {
 
     /// Returns the next batch; blocks until it is ready.
     pub(super) fn next(&mut self) -> Item {
-        // A task that ends normally says how it ended.
+        // A task that ends normally reports how it ended.
         let gone = |_| Some(Err(Error::Train("the loader's thread is gone".to_owned())));
         self.batches.recv_blocking().unwrap_or_else(gone)
     }

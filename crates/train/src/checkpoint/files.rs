@@ -34,7 +34,7 @@ impl Files {
         &self.directory
     }
 
-    /// The path of a file, if that is as it was saved.
+    /// The path of a file, if the file is unchanged.
     pub(super) fn checked(&self, name: &str) -> Result<PathBuf> {
         let path = self.directory.join(name);
         match self.digests.matches(&self.directory, name) {
@@ -54,7 +54,7 @@ impl Files {
         (exists || self.digests.has(name)).then(|| self.checked(name)).transpose()
     }
 
-    /// The error that the file `name` cannot be used, with the checkpoint that can be used instead.
+    /// The error for the file `name` that cannot be used, with the checkpoint that can be used instead.
     pub(super) fn damaged(&self, name: &str, problem: &str) -> Error {
         damaged(&self.directory, name, problem)
     }

@@ -1,4 +1,4 @@
-//! What a checkpoint's parameters belong to: the model's shape, what it was trained to look at, and its tokenizer.
+//! The fingerprint of a checkpoint's parameters: the model's shape, its attention in training, and its tokenizer.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use millstream::config::Config;
 use millstream::cursor::Fingerprint;
 use millstream::tokenizer::Tokenizer;
 
-/// The fingerprint of the GPT that `[model]` says.
+/// The fingerprint of the GPT of `[model]`.
 pub(crate) fn for_gpt(config: &Config, tokenizer: &dyn Tokenizer) -> Fingerprint {
     let mut fields = for_training(config, tokenizer);
     if let Ok(serde_json::Value::Object(model)) = serde_json::to_value(&config.model) {

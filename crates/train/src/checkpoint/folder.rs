@@ -1,4 +1,4 @@
-//! The folder that holds the checkpoints of a run: their names, which are complete, and what leaves it.
+//! The folder with the checkpoints of a run: their names, whether they are complete, and their removal.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const NAME: &str = "step-";
 /// The name prefix of directories that are not complete.
 const PARTIAL: &str = ".partial-";
 
-/// The name prefix of checkpoints that a run went back behind.
+/// The name prefix of checkpoints that a run set aside when it went back.
 const ASIDE: &str = "aside-";
 
 /// Where the checkpoint after `step` is.
@@ -21,12 +21,12 @@ pub(super) fn path(parent: &Path, step: u64) -> PathBuf {
     parent.join(format!("{NAME}{step:08}"))
 }
 
-/// Where the checkpoint after `step` is written. What an earlier save left behind may not be removable, and keeps its name.
+/// Where the checkpoint after `step` is written. Leftovers of an earlier save that cannot be removed keep their names.
 pub(super) fn partial(parent: &Path, step: u64) -> PathBuf {
     free(parent, &format!("{PARTIAL}{step:08}"))
 }
 
-/// The path of this name, or with a number behind it, where nothing is yet.
+/// The path of this name, or of the name and a number if it is taken.
 fn free(parent: &Path, name: &str) -> PathBuf {
     let numbered = (2..).map(|number: u64| format!("{name}-{number}"));
     let mut paths = std::iter::once(name.to_owned()).chain(numbered).map(|name| parent.join(name));
@@ -94,7 +94,7 @@ fn copy(path: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::rename(partial, to)
 }
 
-/// Gives a new checkpoint its name. One that has the name already becomes what [`remove_partial`] removes.
+/// Gives a new checkpoint its name. An existing one of that name is renamed for [`remove_partial`] to remove.
 pub(super) fn put(partial: &Path, path: &Path) -> Result<()> {
     if path.exists() {
         if exchange(partial, path) {
@@ -105,7 +105,8 @@ pub(super) fn put(partial: &Path, path: &Path) -> Result<()> {
     std::fs::rename(partial, path).map_err(|e| Error::io(path, "put the checkpoint in place", e))
 }
 
-/// Swaps two directories in one step, so that a kill finds one of them in place; false where that is not possible.
+/// Swaps two directories in one step, so that a kill always leaves one of them in place; false where that is not
+/// possible.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn exchange(one: &Path, other: &Path) -> bool {
     use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
@@ -125,8 +126,8 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Takes a checkpoint away: it is renamed in one step to what [`remove_partial`] removes, which takes time and may be
-/// interrupted. Where it cannot be renamed it is removed in its place.
+/// Removes a checkpoint. It is renamed in one step for [`remove_partial`] to remove, which takes time and may be
+/// interrupted. If it cannot be renamed, it is removed in place.
 fn discard(path: &Path) -> Result<()> {
     let aside = free(parent(path), &format!("{PARTIAL}old-{}", name(path)));
     match std::fs::rename(path, aside) {
@@ -144,8 +145,8 @@ fn remove_in_place(path: &Path) -> std::io::Result<()> {
     std::fs::remove_dir_all(path)
 }
 
-/// Removes what is older than the newest `keep` complete checkpoints, and what was left behind. What cannot be removed
-/// stays, with a warning, until the next time: a file system that is read by others may refuse it for a while.
+/// Removes leftovers, and complete checkpoints older than the newest `keep`. One that cannot be removed stays, with a
+/// warning, until the next time: a file system with other readers may refuse it for a while.
 pub(super) fn remove_all_but(parent: &Path, keep: usize) -> Result<()> {
     let complete = complete(parent)?;
     let oldest = complete.get(complete.len().saturating_sub(keep.max(1)));
@@ -155,7 +156,7 @@ pub(super) fn remove_all_but(parent: &Path, keep: usize) -> Result<()> {
     remove_partial(parent)
 }
 
-/// Removes what saves that were interrupted left behind, as far as it can be.
+/// Removes the leftovers of interrupted saves, as far as possible.
 pub(super) fn remove_partial(parent: &Path) -> Result<()> {
     for path in entries(parent)? {
         if name(&path).starts_with(PARTIAL) {
@@ -165,7 +166,7 @@ pub(super) fn remove_partial(parent: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What is in the way of a removal is no reason to end a run.
+/// A failed removal is no reason to end a run.
 fn warn_of(removed: Result<()>) {
     if let Err(error) = removed {
         tracing::warn!("{}; the run goes on, and the next checkpoint tries again", error.chain());

@@ -2,11 +2,11 @@
 //!
 //! The count is that of PaLM's appendix B (Chowdhery et al., 2022, arXiv:2204.02311), which others use for their MFU
 //! too. A parameter in a product costs one multiplication and one addition for each place of a row going forward, and
-//! twice as much going backward: 6 operations. The head counts, also if it is tied; looking up the embedding does not.
-//! Attention adds 12 operations for each layer, each dimension of its heads, and each pair of a place with a place of
-//! its row. All pairs count, although half of them lie in the future and a good kernel leaves them out. What is computed
-//! twice to save memory counts once. Norms, activations, softmax and the optimizer count nothing. Padding counts: it is
-//! computed like any other place.
+//! twice as much going backward: 6 operations. The head counts, even if it is tied; looking up the embedding does not.
+//! Attention adds 12 operations for each layer, each dimension of its heads, and each pair of places of a row. All
+//! pairs count, although half of them lie in the future and a good kernel leaves them out. Work that is repeated to
+//! save memory counts once. Norms, activations, softmax and the optimizer count nothing. Padding counts: it is computed
+//! like any other place.
 
 use millstream::batch::Batch;
 use millstream::config::ModelConfig;

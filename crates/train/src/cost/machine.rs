@@ -1,9 +1,9 @@
-//! How much memory the machine has, as the system says it. Nothing is held.
+//! How much memory the machine has, according to the system. Nothing is held.
 
 use std::path::{Path, PathBuf};
 
-/// The memory that this process can use at most, in bytes: the machine's, or less if its container or its batch system
-/// gives it less. `None` where the system does not say it in a file, as outside Linux.
+/// The most memory that this process can use, in bytes: the machine's, or less if its container or its batch system
+/// limits it. `None` where no file of the system says it: outside Linux.
 pub fn physical_memory() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text))?;
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -20,7 +20,7 @@ fn limit(root: &Path, groups: &str) -> Option<u64> {
             true => (root.join("memory"), "memory.limit_in_bytes"),
             false => (root.to_owned(), "memory.max"),
         };
-        // What a container sees of its groups may be another part than the path says: the root's limit is its own.
+        // In a container the path may name a group that is not visible there; then the visible root's limit is its own.
         let path = Path::new(path.trim_start_matches('/'));
         path.ancestors().map(|group| hierarchy.join(group).join(file)).collect::<Vec<_>>()
     });

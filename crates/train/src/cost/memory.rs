@@ -1,8 +1,8 @@
-//! What a run will hold: takes a config, returns bytes. Nothing is allocated.
+//! Predicts the memory of a run: takes a config, returns bytes. Nothing is allocated.
 //!
-//! Parameters, moments and gradients follow from the shape. What the backward pass needs of the forward pass follows
-//! from the code of [`model`](crate::model): [`saved_per_place`] names each tensor. Left out are what grows with none of
-//! these (the program, its threads, the loader within `pipeline.memory`) and what lives for one operation.
+//! Parameters, moments and gradients follow from the shape. The activations that the backward pass needs follow from
+//! the code of [`model`](crate::model): [`saved_per_place`] names each tensor. Left out are parts that grow with none
+//! of these (the program, its threads, the loader within `pipeline.memory`), and tensors that live for one operation.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ use millstream::world::World;
 /// The bytes of a number in f32.
 const F32: f64 = 4.0;
 
-/// What the program's allocator holds besides what is in use, as a share of that, as measured on several shapes.
+/// How much more than the memory in use the program's allocator holds, as a share of it, as measured on several shapes.
 const ALLOCATOR_SHARE: f64 = 0.1;
 
 /// The memory of a run at its peak, in bytes, as predicted from its config.
@@ -32,11 +32,11 @@ pub struct Memory {
     pub moments: f64,
     /// The gradients, or the copy of the moments that a checkpoint writes, whichever is more.
     pub gradients: f64,
-    /// What the backward pass needs of the forward pass, with the logits that exist at once.
+    /// The activations that the backward pass needs, with the logits that exist at once.
     pub activations: f64,
-    /// What of both is never there at once: a layer's activations go as its gradients come.
+    /// The overlap of both that never exists at once: a layer's activations go as its gradients come.
     pub overlap: f64,
-    /// What the allocator holds between pieces on the CPU.
+    /// The memory that the allocator holds between pieces on the CPU.
     pub allocator: f64,
 }
 
@@ -51,7 +51,7 @@ impl Memory {
         let (model, pipeline) = (&config.model, &config.pipeline);
         let vocab = model.vocab_size.unwrap_or(vocab);
         let length = pipeline.seq_len as f64;
-        // Of one rank. What cannot be shared out is refused elsewhere.
+        // Of one rank. Rows that cannot be divided are refused elsewhere.
         let devices = config.train.device_count();
         let ranks = World::planned(pipeline).unwrap_or(1) * devices;
         let rows = match pipeline.batch_tokens {
@@ -64,12 +64,12 @@ impl Memory {
             Precision::Bf16 => F32 / 2.0,
             Precision::F32 => F32,
         };
-        // What is no product the CPU computes in f32, whatever the precision.
+        // The CPU computes everything but products in f32, whatever the precision.
         let number = if is_cpu { F32 } else { entering };
         let counted = Parameters::new(model, vocab);
         let parameters = counted.total() * F32;
-        // Each part has its own gradients. A tied head's is there with that of the embedding until their sum is. A step
-        // of several batches holds the sum of theirs too.
+        // Each part has its own gradients. A tied head's gradient exists beside the embedding's until they are added. A
+        // step of several batches also holds the sum of theirs.
         let tied = if model.tied { 2.0 * counted.head * F32 } else { 0.0 };
         let sum = if config.train.accumulate > 1 { parameters } else { 0.0 };
         let moments = 2.0 * parameters;
@@ -82,7 +82,7 @@ impl Memory {
             Precision::F32 => 0.0,
             Precision::Bf16 => counted.multiplied() * parts * entering,
         };
-        // With what the softmax makes of them, where it does not replace them.
+        // With the softmax's results, where they do not replace the logits.
         let copies = if is_cpu { 1.0 } else { 3.0 };
         let chunk = chunks::logits(is_cpu);
         let logits = copies * parts * logits(chunk, model.d_model, vocab, (places / parts).ceil());
@@ -103,13 +103,13 @@ impl Memory {
         self.parameters + self.moments + self.gradients + self.activations - self.overlap + self.allocator
     }
 
-    /// Refuses a model whose parameters, moments and gradients alone are more than the machine has, if it trains on the
+    /// Refuses a model whose parameters, moments and gradients alone exceed the machine's memory, if it trains on the
     /// CPU.
     ///
     /// # Errors
     /// [`Error::Config`] with both numbers.
     pub fn check(&self, config: &Config) -> Result<()> {
-        // One set of gradients is there whatever the number of parts.
+        // One set of gradients exists whatever the number of parts.
         let least = 2.0 * self.parameters + self.moments;
         let Some(machine) = of_machine(config).filter(|machine| least > *machine) else { return Ok(()) };
         let problem = format!(
@@ -126,8 +126,9 @@ impl Memory {
         self.parameters + self.moments
     }
 
-    /// A sentence that the checkpoints of the run may not fit on the disk of `train.out`; `None` if they will, or if the
-    /// system does not say how much is free. While one is saved, all that are kept are still there; `there` are already.
+    /// A sentence that the checkpoints of the run may not fit on the disk of `train.out`; `None` if they will, or if
+    /// the system does not say how much is free. While one is saved, all kept ones still exist; `there` of them do
+    /// already.
     pub fn disk_warning(&self, config: &Config, there: usize) -> Option<String> {
         let out = &config.train.out;
         let more = (config.train.keep.saturating_add(1).saturating_sub(there)) as f64;
@@ -177,22 +178,22 @@ fn of_machine(config: &Config) -> Option<f64> {
     physical_memory().filter(|_| config.train.device == "flex").map(|bytes| bytes as f64)
 }
 
-/// The bytes that one place saves in one layer for the backward pass, if what enters a product has `entering` bytes for
-/// a number, and other numbers have `number`.
+/// The bytes that one place saves in one layer for the backward pass. A number that enters a product has `entering`
+/// bytes, any other `number` bytes.
 fn saved_per_place(model: &ModelConfig, number: f64, entering: f64) -> f64 {
     let (width, d_ff) = (model.d_model as f64, model.d_ff as f64);
     let of = |heads: usize| heads as f64 * model.head_dim() as f64;
-    // Of each norm: what enters, which is f32 in each precision, and what leaves for a product.
+    // For each norm: its input, which is f32 in each precision, and its output, which enters a product.
     let norms = 2.0 * width * (F32 + entering);
-    // What enters those of queries and keys.
+    // The inputs of the norms of queries and keys.
     let head_norms = if model.qk_norm { (of(model.heads) + of(model.kv_heads())) * F32 } else { 0.0 };
-    // Queries, keys, values and what was attended to; the same, heads side by side, for a product.
+    // Queries, keys, values and attention's output; the same output, heads side by side, for a product.
     let attention =
         (2.0 * of(model.heads) + 2.0 * of(model.kv_heads())) * number + of(model.heads) * entering;
     let mlp = match model.activation {
         // Gate and up; their product, which enters another.
         Activation::Swiglu => 2.0 * d_ff * number + d_ff * entering,
-        // What enters and leaves the activation.
+        // The input and the output of the activation.
         Activation::Gelu => d_ff * (number + entering),
     };
     norms + head_norms + attention + mlp

@@ -1,4 +1,4 @@
-//! How many parameters a model has, by what is done with them: takes a shape, returns counts.
+//! How many parameters a model has, by their use: takes a shape, returns counts.
 
 use serde::Serialize;
 
@@ -8,11 +8,11 @@ use millstream::config::{Activation, ModelConfig};
 /// 2^53 and never overflows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Parameters {
-    /// Those of the matrices in the blocks.
+    /// The matrices in the blocks.
     pub blocks: f64,
-    /// Those of the head, which is in a product too. A tied head shares them with the embedding.
+    /// The head, which is in a product too. A tied head shares its parameters with the embedding.
     pub head: f64,
-    /// Those of an embedding that is not the head: they are looked up, and in no product.
+    /// An embedding that is not the head: it is looked up, and in no product.
     pub embedding: f64,
     /// Gains and biases, with one dimension.
     pub vectors: f64,
@@ -43,7 +43,7 @@ impl Parameters {
         self.blocks + self.head + self.embedding + self.vectors
     }
 
-    /// Those of the matrices that each place of a row is multiplied with.
+    /// The matrices that each place of a row is multiplied with.
     pub fn multiplied(&self) -> f64 {
         self.blocks + self.head
     }

@@ -1,4 +1,4 @@
-//! How fast a device is at most: takes a device and a precision, returns the operations per second of its best product
+//! The speed limit of a device: takes a device and a precision, returns the operations per second of its best product
 //! of matrices. Holds three square matrices while it measures.
 
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use millstream::error::{Error, Result};
 /// 64, and a CPU's caches dislike powers of two.
 const FIRST: usize = 768;
 const LARGEST: usize = 12_288;
-/// How long a product must take for its start and its end not to matter.
+/// How long a product must take so that its start and its end do not matter.
 const LONG: Duration = Duration::from_millis(40);
 /// How long each size is measured, and how often at least.
 const MEASURED: Duration = Duration::from_millis(500);
 const LEAST: usize = 5;
 
-/// What a device reaches in a product of two matrices.
+/// The speed of a device in a product of two matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Peak {
     /// Floating-point operations per second.

@@ -7,7 +7,7 @@ use burn::tensor::{Device, DeviceType};
 
 use millstream::error::{Error, Result};
 
-/// Opens the GPU of this name and number, or the one that burn finds first; `None` if this build has none of this name.
+/// Opens the GPU of this name and number, or the first that burn finds; `None` if this build has none of this name.
 pub(super) fn by_name(name: &str, number: Option<usize>) -> Option<Result<Device>> {
     let (kind, open): (DeviceType, fn() -> Device) = match name {
         #[cfg(feature = "cuda")]
@@ -33,12 +33,12 @@ pub(super) fn by_name(name: &str, number: Option<usize>) -> Option<Result<Device
     Some(present(name, kind).and_then(|all| opened(&all)))
 }
 
-/// What the driver calls the device.
+/// The driver's name for the device.
 pub(super) fn model(device: &Device) -> Option<String> {
     device.identity().map(|identity| identity.name)
 }
 
-/// All such devices. Checks that there is one, a driver for it, and what its kernels are compiled with.
+/// All such devices. Checks that there is one, a driver for it, and the library that its kernels are compiled with.
 fn present(name: &str, kind: DeviceType) -> Result<Vec<Device>> {
     let all: Vec<Device> = Device::enumerate(kind).into_iter().collect();
     if all.is_empty() {

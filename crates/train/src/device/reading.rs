@@ -1,8 +1,8 @@
 //! Reads numbers from a device, also while it goes on with other work.
 //!
-//! A device does its work in order. Whoever asks for a number waits for all that was queued before the question, so the
-//! question is put before the next step is queued, and the answer is awaited after. burn copies when the bytes are first
-//! looked at, and waits for them there. So a thread looks at them: one for each reading, and it ends with it.
+//! A device does its work in order. A reader of a number waits for all work that was queued before the request. So the
+//! request is made before the next step is queued, and the answer is awaited after. burn copies when the bytes are
+//! first accessed, and waits there. So each reading has a thread that accesses them and ends with the reading.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use burn::tensor::{AllocationProperty, StreamId, Tensor, TensorData};
 use millstream::error::{Error, Result};
 use millstream::meter::stage_span;
 
-/// Numbers on their way from a device, which works on.
+/// Numbers on their way from a device, which continues to work.
 #[derive(Debug)]
 pub(crate) struct Reading(State);
 
@@ -40,7 +40,7 @@ impl Reading {
         let (stream, asked) = (StreamId::current(), Arc::clone(&data));
         let reader = move || stream.executes(|| numbers_of(&asked));
         let thread = Builder::new().name("reading".to_owned()).spawn(reader);
-        // If the system refuses a thread they are read when they are wanted, and wait for later work too.
+        // If the system refuses a thread, the numbers are read on demand, and also wait for later work.
         Self(thread.map_or(State::Data(data), State::Coming))
     }
 

@@ -1,8 +1,8 @@
-//! What the first rank of a run writes besides checkpoints: the settings of its sessions, the trail of cursors, and its
-//! reports. These go to `metrics.jsonl`, and to TensorBoard's event files if the config asks for them. All have each step
-//! once, also after a resume. Holds the open files.
+//! The files that the first rank of a run writes besides checkpoints: the settings of its sessions, the trail of
+//! cursors, and its reports. The reports go to `metrics.jsonl`, and to TensorBoard's event files if the config asks for
+//! them. All have each step once, even after a resume. Holds the open files.
 //!
-//! TensorBoard only shows what the metrics have: if its files cannot be written, the run goes on without them.
+//! TensorBoard only shows the metrics: if its files cannot be written, the run goes on without them.
 
 use serde::Serialize;
 
@@ -27,8 +27,8 @@ pub(crate) struct RunLog {
 }
 
 impl RunLog {
-    /// Claims `directory`, and opens its files for a session with `config` that goes on after `step`, where the data
-    /// continues at `cursor`. What a session that went further left is cut off or set aside.
+    /// Claims `directory`, and opens its files for a session with `config` that continues after `step`, where the data
+    /// continues at `cursor`. Later entries of an earlier session are cut off or set aside.
     ///
     /// # Errors
     /// [`Error::Busy`] if another process trains there, and the errors of reading and writing.
@@ -80,7 +80,7 @@ impl RunLog {
 }
 
 fn begin_tensorboard(directory: &RunDirectory, config: &Config, step: u64) -> Result<Option<TensorBoard>> {
-    // Also those of earlier sessions that wanted them, if this one does not.
+    // Also the files of earlier sessions, even if this one writes none.
     tensorboard::cut(&directory.tensorboard(), step)?;
     if !config.train.tensorboard {
         return Ok(None);

@@ -17,7 +17,7 @@ pub struct Metrics {
     validated: Option<u64>,
 }
 
-/// The step, which every line has, and what only those of validations have.
+/// The step, which every line has, and the field that only validations have.
 #[derive(Deserialize)]
 struct Line {
     step: u64,
@@ -25,8 +25,8 @@ struct Line {
 }
 
 impl Metrics {
-    /// Opens the file to continue after `step`, and cuts off what a run that went further left: lines of later steps,
-    /// and an incomplete last line. With `step` 0 the file starts empty.
+    /// Opens the file to continue after `step`, and cuts off lines of later steps, and an incomplete last line. With
+    /// `step` 0 the file starts empty.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be read or written.
@@ -47,8 +47,8 @@ impl Metrics {
         Ok(Self { path, file, validated })
     }
 
-    /// Whether the validation after `step` was there when the file was opened: the session before wrote it, and was ended
-    /// before it saved that.
+    /// Whether the validation after `step` was there when the file was opened: the session before wrote it, and ended
+    /// before it saved a checkpoint.
     pub(super) fn has_validation(&self, step: u64) -> bool {
         self.validated == Some(step)
     }

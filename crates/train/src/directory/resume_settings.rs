@@ -1,7 +1,7 @@
-//! Keeps the settings that a run was resumed with, each with the step that it holds from.
+//! Keeps the settings that a run was resumed with, each with its first step.
 //!
-//! The run's `config.toml` stays what the run began with. A line of `settings.jsonl` has what a resume changed, as
-//! `--set` takes it: `{"step":1000,"set":["train.steps=3000"]}`. Going back behind a step drops its settings.
+//! The run's `config.toml` stays as the run began. A line of `settings.jsonl` has the changes of a resume, as `--set`
+//! takes them: `{"step":1000,"set":["train.steps=3000"]}`. Going back before a step drops its settings.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use millstream::atomic::write_atomically;
 use millstream::config::Config;
 use millstream::error::{Error, Result};
 
-/// What one resume changed.
+/// The changes of one resume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Change {
@@ -23,7 +23,7 @@ struct Change {
     set: Vec<String>,
 }
 
-/// All that was changed, in order.
+/// All changes, in order.
 #[derive(Debug)]
 pub(super) struct ResumeSettings {
     path: PathBuf,
@@ -34,7 +34,7 @@ impl ResumeSettings {
     /// Reads the file at `path`, if there is one.
     ///
     /// # Errors
-    /// [`Error::Io`] if it cannot be read, [`Error::Config`] if a line is not what this wrote.
+    /// [`Error::Io`] if it cannot be read, [`Error::Config`] if a line is damaged.
     pub(super) fn load(path: PathBuf) -> Result<Self> {
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
@@ -46,7 +46,7 @@ impl ResumeSettings {
         Ok(Self { path, changes })
     }
 
-    /// The settings in force at `step`, each with the step that it holds from; later ones override earlier ones.
+    /// The settings in force at `step`, each with its first step; later ones override earlier ones.
     pub(super) fn in_force(&self, step: u64) -> impl Iterator<Item = (u64, &str)> {
         let before = self.changes.iter().filter(move |change| change.step <= step);
         before.flat_map(|change| change.set.iter().map(|setting| (change.step, setting.as_str())))
@@ -82,7 +82,7 @@ fn damaged(path: &Path, line: u64, error: &serde_json::Error) -> Error {
     Error::config(path.display().to_string(), problem)
 }
 
-/// The settings that make `after` of `before`.
+/// The settings that turn `before` into `after`.
 ///
 /// # Errors
 /// [`Error::Config`] for a value that TOML cannot hold.
@@ -139,7 +139,7 @@ mod tests {
         Config::from_toml(text).expect("a config")
     }
 
-    /// The settings between two configs, which a file with the first and these settings turns into the second.
+    /// The settings between two configs: a file with the first config and these settings turns into the second.
     fn settings(before: &str, after: &str) -> Vec<String> {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("config.toml");

@@ -1,4 +1,4 @@
-//! What the models of a run made of a prompt: `samples.jsonl`, one JSON object per line.
+//! The texts that the models of a run made from prompts: `samples.jsonl`, one JSON object per line.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -15,17 +15,17 @@ use millstream::error::{Error, Result};
 /// A text that a run's model made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// The step after which the model was so far.
+    /// The step after which the model made it.
     pub step: u64,
-    /// What the text goes on from.
+    /// The text before it.
     pub prompt: String,
     /// The text, without the prompt.
     pub text: String,
 }
 
 impl RunDirectory {
-    /// Saves a sample in the run's directory, and shows it in TensorBoard if the run has event files. One that is there
-    /// already is not saved again. That TensorBoard's files cannot be written is only warned of.
+    /// Saves a sample in the run's directory, and shows it in TensorBoard if the run has event files. A sample that is
+    /// already saved is not saved again. If TensorBoard's files cannot be written, that is only a warning.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be written, and the errors of [`saved_samples`](Self::saved_samples).
@@ -50,7 +50,7 @@ impl RunDirectory {
     /// The samples that the run has saved, in order. A last line that a kill cut off is left out.
     ///
     /// # Errors
-    /// [`Error::Io`] if they cannot be read, [`Error::Config`] if a line is none.
+    /// [`Error::Io`] if they cannot be read, [`Error::Config`] if a line is not a sample.
     pub fn saved_samples(&self) -> Result<Vec<Sample>> {
         let path = self.samples();
         let text = read(&path)?;

@@ -27,10 +27,10 @@ mod tfrecord;
 use event::Body;
 use tfrecord::{TfRecords, framed};
 
-/// What the names of event files begin with, which TensorBoard looks for.
+/// The prefix of event files, which TensorBoard looks for.
 const PREFIX: &str = "events.out.tfevents.";
 
-/// What ours end with, so that those of other programs are left alone.
+/// The suffix of ours, so that those of other programs are left alone.
 const SUFFIX: &str = ".millstream";
 
 /// Appends to an event file.
@@ -41,7 +41,7 @@ pub(super) struct TensorBoard {
 }
 
 impl TensorBoard {
-    /// Begins the file of a session that goes on after `step`, in a directory that is [cut](cut) there.
+    /// Begins the file of a session that continues after `step`, in a directory that was [cut](cut) there.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be written.
@@ -69,7 +69,7 @@ impl TensorBoard {
         Ok(Some(Self { path, file }))
     }
 
-    /// Writes what a line of `metrics.jsonl` has.
+    /// Writes the numbers of a line of `metrics.jsonl`.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be written.
@@ -78,7 +78,7 @@ impl TensorBoard {
         self.write(step, &Body::Scalars(&scalars::from_line(line)))
     }
 
-    /// Writes a text, which is shown as it is.
+    /// Writes a text, which is shown verbatim.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be written.
@@ -92,14 +92,14 @@ impl TensorBoard {
     }
 }
 
-/// Removes the events after `step`, and what a kill cut off, from a run's event files; with `step` 0 the files. Those of
-/// other programs stay as they are.
+/// Removes the events after `step`, and incomplete ones, from a run's event files; with `step` 0, removes the files.
+/// Those of other programs stay as they are.
 ///
 /// # Errors
 /// [`Error::Io`] if a file cannot be read or written.
 pub(super) fn cut(directory: &Path, step: u64) -> Result<()> {
     for path in files(directory)? {
-        // What a file holds besides the events of steps is 0's.
+        // Events without a step belong to step 0.
         if step == 0 || !keeps_all(&path, step)? && !cut_file(&path, step)? {
             std::fs::remove_file(&path).map_err(|e| Error::io(&path, "remove", e))?;
         }
@@ -118,8 +118,8 @@ fn keeps_all(path: &Path, step: u64) -> Result<bool> {
     Ok(!records.is_torn())
 }
 
-/// Keeps the events up to `step`. Returns whether there are any but those that every file begins with; if not, the file
-/// is as it was.
+/// Keeps the events up to `step`. Returns whether there are any besides those that every file begins with; if not, the
+/// file stays unchanged.
 fn cut_file(path: &Path, step: u64) -> Result<bool> {
     let (mut records, mut kept) = (TfRecords::open(path)?, AtomicFile::create(path)?);
     let mut has_any = false;
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(steps(directory), [vec![0, 1, 1, 2, 3]]);
         session(directory, 2, 4);
         assert_eq!(steps(directory), [vec![0, 1, 1, 2], vec![0, 3, 3, 4]]);
-        // A session that came to no step leaves no file; one of another program is nobody's business.
+        // A session without a step leaves no file; a file of another program is left alone.
         let foreign = directory.join("events.out.tfevents.1.host");
         std::fs::write(&foreign, "theirs").expect("written");
         session(directory, 4, 4);

@@ -47,7 +47,7 @@ mod tests {
         assert!(error(None).contains("libdevice.10.bc"), "{}", error(None));
         std::fs::write(directory.join("libdevice.10.bc"), "BC").expect("a file");
         check_in(None, &roots).expect("it is there");
-        // What is named counts alone, as it does for CubeCL.
+        // As for CubeCL, a named directory is the only one that counts.
         let elsewhere = toolkit.path().join("nvvm");
         assert!(error(Some(elsewhere.clone())).contains(&*elsewhere.to_string_lossy()));
     }

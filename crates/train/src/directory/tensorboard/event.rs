@@ -1,7 +1,7 @@
-//! `Event`, `Summary` and what they hold, as protobuf messages: TensorFlow's `event.proto`, `summary.proto`,
+//! `Event`, `Summary` and their parts, as protobuf messages: TensorFlow's `event.proto`, `summary.proto`,
 //! `tensor.proto`.
 
-/// What every file begins with: readers then obey [`Body::Start`].
+/// The first event of every file: readers then obey [`Body::Start`].
 const VERSION: &str = "brain.Event:2";
 
 /// `SessionLog.START`, `DT_STRING` and `DATA_CLASS_TENSOR`.
@@ -9,7 +9,7 @@ const START: u64 = 1;
 const STRING: u64 = 7;
 const TENSOR: u64 = 2;
 
-/// What an event says.
+/// The content of an event.
 #[derive(Debug)]
 pub(super) enum Body<'a> {
     /// The version of the format.
@@ -18,7 +18,7 @@ pub(super) enum Body<'a> {
     Start,
     /// Numbers by their tags.
     Scalars(&'a [(String, f64)]),
-    /// A text, which is shown as it is.
+    /// A text, which is shown verbatim.
     Text { tag: &'a str, text: &'a str },
 }
 
@@ -71,7 +71,7 @@ pub(super) fn step(event: &[u8]) -> u64 {
     step
 }
 
-/// Texts are Markdown to TensorBoard. Lines that are indented stand as they are, whatever is in them.
+/// TensorBoard reads texts as Markdown. Indented lines are shown verbatim, whatever is in them.
 fn verbatim(text: &str) -> String {
     text.lines().flat_map(|line| ["    ", line, "\n"]).collect()
 }

@@ -1,6 +1,6 @@
-//! A line of `metrics.jsonl` as scalars with TensorBoard's tags: what a line gets is shown too.
+//! A line of `metrics.jsonl` as scalars with TensorBoard's tags: a new field of a line is shown too.
 //!
-//! TensorBoard groups tags by what stands before the first slash.
+//! TensorBoard groups tags by the text before the first slash.
 
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ const TAGS: [(&str, &str); 4] = [
 /// The fields that are no curves: the step is the axis, and the number of a validation's targets is always the same.
 const LEFT_OUT: [&str; 2] = ["step", "validation_tokens"];
 
-/// The numbers of a line by their tags. A number that is none, such as a loss that overflowed, is left out.
+/// The numbers of a line by their tags. A value that is not a number, such as a loss that overflowed, is left out.
 pub(super) fn from_line(line: &Value) -> Vec<(String, f64)> {
     let Some(fields) = line.as_object() else { return Vec::new() };
     // A validation's sources have the names of the training's.

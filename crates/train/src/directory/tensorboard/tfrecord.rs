@@ -36,7 +36,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| (crc >> 8) ^ TABLE[usize::from(crc as u8 ^ byte)])
 }
 
-/// The checksum as it stands in a record. A checksum of bytes that hold their own checksum would say little.
+/// The checksum as a record stores it. A checksum of bytes that hold their own checksum would say little.
 fn masked(bytes: &[u8]) -> u32 {
     crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
@@ -79,7 +79,7 @@ impl TfRecords {
         Ok((!self.is_torn).then_some(bytes))
     }
 
-    /// Whether the file ends with something else than a whole record.
+    /// Whether the file ends with an incomplete record.
     pub(super) fn is_torn(&self) -> bool {
         self.is_torn
     }
