@@ -135,7 +135,7 @@ pub struct Outcome {
     /// The same, for each rank, as a share of `train.peak_tflops`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mfu: Option<f64>,
-    /// What this session's trainer waited for, in words; `None` if the batches did not come from a loader.
+    /// The cause of this session's waits, in words; `None` if the batches did not come from a loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     /// How long the run has trained, in seconds, including before it was resumed.

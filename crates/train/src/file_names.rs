@@ -2,17 +2,17 @@
 
 /// The config that the run began with.
 pub(super) const CONFIG: &str = "config.toml";
-/// A copy of that file, by which it is seen whether somebody has edited it.
+/// A copy of that file, which shows whether a user has edited it.
 pub(super) const CONFIG_COPY: &str = ".config.toml";
 /// The settings that it was resumed with.
 pub(super) const SETTINGS: &str = "settings.jsonl";
 /// The tokenizer, if the run keeps one.
 pub(super) const TOKENIZER: &str = "tokenizer.json";
-/// What it keeps of the model that it began from.
+/// The files that it keeps of the model that it began from.
 pub(super) const INIT: &str = "init";
 /// The reports of its steps.
 pub(super) const METRICS: &str = "metrics.jsonl";
-/// What its models made of the prompt.
+/// The texts that its models made from the prompt.
 pub(super) const SAMPLES: &str = "samples.jsonl";
 /// The directory of TensorBoard's event files.
 pub(super) const TENSORBOARD: &str = "tensorboard";

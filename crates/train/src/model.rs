@@ -1,9 +1,9 @@
-//! The GPT and its parts, and what any other model of the trainer has in common with it.
+//! The GPT and its parts, and the trait that any other model implements.
 //!
 //! | file | what |
 //! |---|---|
-//! | `language_model` | what the trainer asks of a model |
-//! | `tensors`, `scope`, `documents` | what it reads: a batch on a device, which ids are targets, where documents begin |
+//! | `language_model` | the trait of models that the trainer needs |
+//! | `tensors`, `scope`, `documents` | its inputs: a batch on a device, which ids are targets, where documents begin |
 //! | `gpt`, `attention`, `mlp`, `norm`, `rope` | a decoder-only transformer |
 //! | `init`, `random` | its first weights |
 //! | `generate` | text from it |

@@ -1,13 +1,13 @@
-//! The ranks that train one model together: processes, or threads of one process with a device each. Each has its rows of
-//! every batch; what they find out is added up here.
+//! The ranks that train one model together: processes, or threads of one process with a device each. Each has its rows
+//! of every batch; their gradients and counts are summed here.
 //!
-//! A trainer asks its peers, and does not know how they talk. There are two collective operations: an all-gather of bytes
-//! ([`Peers::share`]), and an all-reduce of gradients (`sum`). All else is made of these: the `vote` before a
-//! step, an error that ends all ranks at once ([`Peers::agree`]), and what a checkpoint has of all ranks. Alone, a
-//! rank gets back what it gave.
+//! A trainer calls its peers, and does not know how they communicate. There are two collective operations: an
+//! all-gather of bytes ([`Peers::share`]), and an all-reduce of gradients (`sum`). The rest is made of these: the
+//! `vote` before a step, an error that ends all ranks at once ([`Peers::agree`]), and the parts of a checkpoint that
+//! come from all ranks. Alone, a rank gets back its own input.
 //!
-//! Every rank must ask for the same things in the same order, or all wait for ever. So whatever can fail on one rank
-//! alone is agreed on before the next thing is asked for.
+//! Every rank must call the same operations in the same order, or all wait forever. So whatever can fail on one rank
+//! alone is agreed on before the next call.
 
 #[cfg(feature = "mpi")]
 mod mpi;
@@ -28,10 +28,11 @@ use millstream::world::World;
 
 /// The ranks that train one model together, this one among them. Clones are the same rank.
 ///
-/// Ranks are threads of one process ([`in_process`](Self::in_process)), or processes. With the feature `mpi` these talk
-/// over MPI, which a process joins once: whoever asks again gets the same peers. When the last clone is dropped, MPI is
-/// left, and waits for the other ranks to do so too. After an error of a run they may never do so, and all processes are
-/// ended instead. So hold a clone until you have printed the error, and then [abort](Self::abort).
+/// Ranks are threads of one process ([`in_process`](Self::in_process)), or processes. With the feature `mpi`, processes
+/// communicate over MPI, which a process joins once: later calls get the same peers. When the last clone is dropped,
+/// this process leaves MPI, and waits for the other ranks to leave too. After an error of a run they may never do so,
+/// and all processes are ended instead. So hold a clone until you have printed the error, and then
+/// [abort](Self::abort).
 #[derive(Clone, Debug)]
 pub struct Peers {
     world: World,
@@ -81,7 +82,7 @@ impl Peers {
         self.world
     }
 
-    /// Whether this is rank 0, which writes what a run leaves and says how it goes.
+    /// Whether this is rank 0, which writes the run's files and reports.
     pub fn is_first(&self) -> bool {
         self.world.rank == 0
     }
@@ -125,7 +126,8 @@ impl Peers {
         }
     }
 
-    /// The error that all ranks have found at the same time, as this rank tells it: the first one does.
+    /// The error that all ranks have found at the same time, as this rank reports it: the first rank reports it in
+    /// full.
     pub(super) fn fail(&self, error: Error) -> Error {
         self.note_known_failure();
         if self.is_first() { error } else { Error::Peer { rank: 0 } }

@@ -5,13 +5,13 @@
 //! | file | what |
 //! |---|---|
 //! | `files` | the names of its files |
-//! | `description` | what `config.json` says, and what of it is refused |
+//! | `description` | the contents of `config.json`, and what is refused |
 //! | `names` | which of its tensors make which of our parameters |
 //! | `weights` | its tensors, where they are and their values |
 //! | `replace` | a model whose parameters become theirs |
-//! | `template` | what its tokenizer is to put before a text |
-//! | `origin` | what an export hands on of the model that its run began from |
-//! | `dtype` | what the weights of an export are stored as |
+//! | `template` | the tokens that its tokenizer is to put before a text |
+//! | `origin` | the files that an export keeps of the model that its run began from |
+//! | `dtype` | the type of an export's weights |
 //! | `export`, `shards`, `partial` | the way back: the directory, the files of tensors, and how it takes its place |
 //!
 //! Held in memory, besides the model: one parameter at a time, up to three times as f32.
@@ -88,7 +88,7 @@ fn other_tokenizer(path: &Path) -> Error {
     Error::config("tokenizer.path", problem)
 }
 
-/// What `[model]` says of a shape. A key that is left out has what the others make of it, or null.
+/// The keys of `[model]` for a shape. A key that is left out has the value that follows from the others, or null.
 fn keys(model: &ModelConfig) -> [(&'static str, Value); 14] {
     let ModelConfig {
         layers,
@@ -124,7 +124,7 @@ fn keys(model: &ModelConfig) -> [(&'static str, Value); 14] {
     ]
 }
 
-/// What a `tokenizer.json` says of the ids of a text, and not of those around it.
+/// A `tokenizer.json` without its template: the parts that decide the ids of a text itself.
 fn without_template(mut tokenizer: Value) -> Value {
     if let Some(keys) = tokenizer.as_object_mut() {
         keys.remove("post_processor");
@@ -132,7 +132,7 @@ fn without_template(mut tokenizer: Value) -> Value {
     tokenizer
 }
 
-/// What a path is that is not a model's directory, and what to do.
+/// A message about a path that is not a model's directory, with the remedy.
 fn no_model(path: &Path) -> String {
     let is_gguf =
         |path: &Path| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
@@ -185,7 +185,7 @@ pub struct Pretrained {
 }
 
 impl Pretrained {
-    /// Reads what a model is. All that cannot be trained here exactly as it was meant is refused.
+    /// Reads the description of a model. Anything that cannot be trained here exactly is refused.
     ///
     /// # Errors
     /// [`Error::Config`] with the file and what is not supported in it; [`Error::Io`] if it cannot be read.
@@ -338,8 +338,7 @@ impl Pretrained {
         }
     }
 
-    /// Checks that a tokenizer's ids mean what they mean to the model: that it is the model's own, if that has
-    /// one.
+    /// Checks that a tokenizer's ids mean the same to the model: that it is the model's own, if that has one.
     ///
     /// # Errors
     /// [`Error::Config`] if it is another one, or has more ids; [`Error::Io`] if the model's own cannot be read.

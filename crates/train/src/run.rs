@@ -1,10 +1,10 @@
-//! Trains a model from a config, in its run directory: a new run, or one that goes on.
+//! Trains a model from a config, in its run directory: a new run, or one that continues.
 //!
 //! | file | what |
 //! |---|---|
 //! | `ready`, `devices` | what is checked before a run begins; the part of a run that each device has |
 //! | `replicas`, `rank` | a rank for each device of this process; one rank: its trainer and its loader |
-//! | `drive`, `session` | what comes before and after the steps; the loop over them |
+//! | `ready`, `devices` | the checks before a run begins; the part of a run that each device has |
 //! | `queue`, `clock` | steps that a device makes meanwhile; what the time went to |
 
 use std::future::Future;

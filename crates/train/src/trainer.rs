@@ -172,7 +172,7 @@ impl<M: LanguageModel> Trainer<M> {
         }
     }
 
-    /// Loads the model of `checkpoint`, its moments and numbers. What follows is what would have followed, bit for bit
+    /// Loads the model of `checkpoint`, its moments and numbers. The run then continues bit for bit as without a break,
     /// on the same kind of machine, if the batches continue at the [`cursor`](Self::cursor).
     ///
     /// # Errors

@@ -205,7 +205,7 @@ impl Recomputed {
 impl Derivative<3> for Recomputed {
     fn gradients(self, output: Tensor<4>) -> [Tensor<4>; 3] {
         let Self { blockwise: of, output: attended, log_sums } = self;
-        // What a softmax takes from each of its gradients: their mean under its weights.
+        // The value that a softmax subtracts from each of its gradients: their mean under its weights.
         let means = (output.clone().cast(DType::F32) * attended.cast(DType::F32)).sum_dim(3);
         let mut queries = Vec::new();
         let (mut keys, mut values) = (Sum::default(), Sum::default());

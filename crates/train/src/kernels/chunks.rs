@@ -1,4 +1,4 @@
-//! How much of a large result is computed at once. A CPU does best with what stays in a core's cache between two
+//! How much of a large result is computed at once. A CPU does best if the chunk stays in a core's cache between two
 //! passes; a GPU with few, large calls.
 
 use burn::tensor::Device;

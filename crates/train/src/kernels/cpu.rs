@@ -1,17 +1,17 @@
 //! A step of the GPT on burn's CPU device: one pass over the numbers where burn's own kernels would make many, and
 //! products of matrices by faer.
 //!
-//! Each function takes tensors that are f32 in the CPU's memory, without autodiff: [`has`] says whether one is, and the
-//! functions panic for others. For these, their callers do the same with burn's operations.
+//! Each function takes tensors that are f32 in the CPU's memory, without autodiff: [`has`] checks that, and the
+//! functions panic for others. For those, the callers use burn's operations.
 //!
-//! Loops run over rows, on all threads that have nothing else to do. They are compiled for several widths of vectors,
-//! and the widest that the CPU has is used. They add in an order that depends on the shape alone, and fuse nothing into
-//! one rounding, so their results depend neither on the number of threads nor on the width. Those of faer depend on the
-//! CPU's instructions, and not on the number of threads.
+//! Loops run over rows, on all idle threads. They are compiled for several widths of vectors, and the widest that the
+//! CPU has is used. They add in an order that depends on the shape alone, and fuse no operations into one rounding, so
+//! their results depend neither on the number of threads nor on the width. faer's results depend on the CPU's
+//! instructions, and not on the number of threads.
 
 /// Defines functions that are compiled for several widths of vectors, and run in the widest that this CPU has.
 ///
-/// What they call must be inlined, as only their own code is compiled so.
+/// Functions that they call must be inlined, because only their own code is compiled so.
 macro_rules! vectorized {
     ($($(#[$doc:meta])* $vis:vis fn $name:ident<'a>($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? $work:block)*) => {$(
         $(#[$doc])*

@@ -1,8 +1,8 @@
 //! Functions whose gradient is written by hand, inside burn's autodiff graph.
 //!
-//! Autodiff keeps what each of its operations needs for the way back. A function that knows its own gradient can keep
-//! less, or compute it again. It works on tensors without autodiff; [`differentiable`] puts its result into the graph of
-//! its inputs. Held in memory: what the [`Derivative`] holds, until the way back.
+//! Autodiff keeps the tensors that each of its operations needs for the backward pass. A function that knows its own
+//! gradient can keep less, or compute it again. It works on tensors without autodiff; [`differentiable`] puts its
+//! result into the graph of its inputs. Held in memory: the contents of the [`Derivative`], until the backward pass.
 
 use std::fmt::Debug;
 
@@ -22,8 +22,8 @@ pub(super) trait Derivative<const N: usize>: Clone + Debug + Send + 'static {
     fn gradients(self, output: Tensor<4>) -> [Tensor<4>; N];
 }
 
-/// Returns what `function` makes of `inputs`: as a part of their graph, if they have autodiff. The function gets them
-/// without autodiff, and returns its result and the derivative of it.
+/// Returns the result of `function` for `inputs`: as a part of their graph, if they have autodiff. The function gets
+/// them without autodiff, and returns its result and its derivative.
 ///
 /// # Panics
 /// If the inputs are not on one device.

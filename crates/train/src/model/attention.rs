@@ -30,7 +30,7 @@ pub struct Attention {
     kv_heads: usize,
 }
 
-/// The keys and values of what a model has read, one pair per block, each `[batch, kv_heads, length, head]`.
+/// The keys and values of the ids that a model has read, one pair per block, each `[batch, kv_heads, length, head]`.
 #[derive(Clone, Debug, Default)]
 pub struct KeyValues(Vec<(Tensor<4>, Tensor<4>)>);
 
@@ -121,7 +121,7 @@ impl Attention {
         rope.split_heads(heads, rotated)
     }
 
-    /// Projects what the heads, `[batch, heads, length, head]`, read.
+    /// Projects the output of the heads, `[batch, heads, length, head]`.
     fn read_out(&self, attended: Tensor<4>) -> Tensor<3> {
         let [batch, heads, length, head] = attended.dims();
         let [_, width] = self.out.dims();

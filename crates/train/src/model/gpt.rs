@@ -28,10 +28,10 @@ use millstream::tokenizer::Tokenizer;
 /// # Precision
 ///
 /// Parameters are f32, and so are their gradients and the optimizer's moments: a step of 1e-4 on a gain of 1.0 is less
-/// than half of what bf16 can tell from 1.0, and would be lost. With [`Precision::Bf16`] the products are bf16: the
-/// large tensors and nearly all of the work. The model casts the input of each product to bf16, and each product casts
-/// its weights to the type of its input. What follows a product up to the next, such as SwiGLU, is bf16 too. Norms,
-/// rotation, softmax, loss and the residual stream, to which every block adds a little, are f32.
+/// than half of the smallest difference that bf16 can hold at 1.0, and would be lost. With [`Precision::Bf16`] the
+/// products are bf16: the large tensors and nearly all of the work. The model casts the input of each product to bf16,
+/// and each product casts its weights to the type of its input. Operations between two products, such as SwiGLU, are
+/// bf16 too. Norms, rotation, softmax, loss and the residual stream, to which every block adds a little, are f32.
 #[derive(Module, Debug)]
 pub struct Gpt {
     /// The embedding, `[vocab, d_model]`; also the head if the head is tied.
@@ -167,7 +167,7 @@ impl Gpt {
         self.read_out(self.narrow(self.norm.forward(last)))
     }
 
-    /// Adds what a block's feed-forward network makes of the residual stream.
+    /// Adds the output of a block's feed-forward network to the residual stream.
     fn feed_forward(&self, block: &Block, x: Tensor<3>) -> Tensor<3> {
         let read = self.narrow(block.mlp_norm.forward(x.clone()));
         x + wide(block.mlp.forward(read))
@@ -207,7 +207,7 @@ impl Gpt {
     }
 }
 
-/// Casts what a part of a block adds to the residual stream.
+/// Casts the output of a part of a block for the residual stream.
 fn wide(x: Tensor<3>) -> Tensor<3> {
     x.cast(DType::F32)
 }

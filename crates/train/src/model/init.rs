@@ -10,7 +10,7 @@ use millstream::config::ModelConfig;
 /// narrower model, 0.02 would make the products so small that a usual learning rate is too coarse.
 const STD: f64 = 0.02 * 27.712_812_921_102_035;
 
-/// Where a model's first weights come from.
+/// The source of a model's first weights.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Initial {
     /// They are drawn from a seed.
@@ -20,7 +20,7 @@ pub(crate) enum Initial {
 }
 
 pub(super) struct Init<'a> {
-    /// What draws the matrices; without it they are zeros.
+    /// The generator of the matrices; without it they are zeros.
     normal: Option<Normal>,
     /// The standard deviation of most matrices.
     pub(super) std: f64,

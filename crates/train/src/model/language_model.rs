@@ -1,4 +1,4 @@
-//! What the trainer asks of a model: rows of ids in, a loss for each target and gradients out.
+//! The trait of models that the trainer needs: rows of ids in, a loss for each target and gradients out.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::tensors::Tensors;
 /// losses must not depend on the other rows, and drawing random numbers is not exact at a resume.
 pub trait LanguageModel: Module + Sync {
     /// Returns the loss of each target in nats, `[rows, seq_len]`, f32: the negative logarithm of the probability that
-    /// the model gives it. What it returns where the mask is 0 does not count.
+    /// the model gives it. Values where the mask is 0 do not count.
     fn losses(&self, tensors: &Tensors) -> Tensor<2>;
 
     /// Returns the losses, without autodiff, and the gradient of the sum of those that count, for each parameter.
@@ -38,8 +38,8 @@ pub trait LanguageModel: Module + Sync {
         None
     }
 
-    /// What a checkpoint must have in common with the model besides the names and shapes of the parameters, such as a
-    /// number of heads. By default nothing.
+    /// The properties that a checkpoint must share with the model besides the names and shapes of the parameters, such
+    /// as a number of heads. By default none.
     fn fingerprint(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }

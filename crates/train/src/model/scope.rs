@@ -5,7 +5,7 @@ use std::ops::Range;
 use millstream::batch::{Batch, Piece};
 use millstream::config::TrainConfig;
 
-/// What the model sees as one text.
+/// The ids that the model sees as one text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scope {

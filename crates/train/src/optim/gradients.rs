@@ -160,7 +160,7 @@ pub(crate) fn add(model: &impl Module, sum: &mut GradientsParams, more: Gradient
     model.visit(&mut Add(sum, more));
 }
 
-/// A number that all gradients are multiplied by, on the host or on their device.
+/// A factor of all gradients, on the host or on their device.
 #[derive(Clone, Debug)]
 #[allow(
     clippy::large_enum_variant,
@@ -212,7 +212,7 @@ pub fn global_norm(model: &impl Module, params: &GradientsParams) -> Option<Tens
     (!squares.1.is_empty()).then(|| Tensor::cat(squares.1, 0).sum().sqrt())
 }
 
-/// Splits `rows` rows into at most `parts` even runs, and returns what `work` makes of each, in order. The second
+/// Splits `rows` rows into at most `parts` even runs, and returns the result of `work` for each, in order. The second
 /// argument of `work` says whether there is only one run.
 ///
 /// The runs go to the threads that the kernels run on, so that a product inside one run is not split further while all

@@ -52,7 +52,7 @@ impl LossSums {
         [self.all.nats, self.all.tokens as f64].into_iter().chain(sources).collect()
     }
 
-    /// Adds what [`to_numbers`](Self::to_numbers) has made of another.
+    /// Adds the numbers of another, from [`to_numbers`](Self::to_numbers).
     pub(crate) fn add_numbers(&mut self, numbers: &[f64]) {
         let add = |sum: &mut Sum, nats: f64, tokens: f64| {
             sum.nats += nats;

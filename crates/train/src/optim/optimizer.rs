@@ -57,7 +57,7 @@ impl Optimizer {
         }
     }
 
-    /// What the gradients of a loss summed over `tokens` targets are multiplied by, given the norm of their mean.
+    /// The factor of the gradients of a loss summed over `tokens` targets, given the norm of their mean.
     pub(crate) fn factor(&self, norm: f64, tokens: usize) -> Factor {
         let clip = if self.clip > 0.0 && norm > self.clip { self.clip / norm } else { 1.0 };
         Factor::Known(clip / tokens.max(1) as f64)
@@ -105,7 +105,7 @@ impl Optimizer {
     }
 }
 
-/// What burn says of a record that it has written to `path`. It syncs the directory as well, which some file systems call
+/// The result of burn's save of a record to `path`. burn syncs the directory as well, which some file systems call
 /// invalid: then the record is there, and [`sync`](millstream::atomic::sync), which knows them, comes later.
 pub(crate) fn written(saved: std::result::Result<(), impl std::fmt::Display>, path: &Path) -> Result<()> {
     match saved.map_err(|e| e.to_string()) {

@@ -1,4 +1,4 @@
-//! Computes the learning rate of a step. Holds nothing: a resumed run computes what it would have.
+//! Computes the learning rate of a step. Holds nothing: a resumed run computes the same rates.
 
 use millstream::config::{Schedule, TrainConfig};
 

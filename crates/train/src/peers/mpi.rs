@@ -1,5 +1,5 @@
-//! Talks with the other ranks over MPI. One thread makes all of MPI's calls, one after another, so that whoever trains
-//! goes on while a bucket is summed.
+//! Communicates with the other ranks over MPI. One thread makes all of MPI's calls, one after another, so that the
+//! training thread goes on while a bucket is summed.
 //!
 //! A sum does not depend on how the MPI library adds: every rank gets its part of all ranks' buckets, adds them up in the
 //! order of the ranks, and gives the others the result. That sends as many bytes as the best all-reduce for large
@@ -33,7 +33,7 @@ pub(super) struct Mpi {
     failure_is_known: AtomicBool,
 }
 
-/// What the thread does, and who waits for it.
+/// The jobs of the thread, and who waits for each.
 enum Job {
     Share(Vec<u8>, Sender<Vec<Vec<u8>>>),
     Add(Vec<f32>, Sender<Vec<f32>>),
@@ -113,7 +113,7 @@ impl Mpi {
         }
         match self.takes_calls_of_any_thread {
             true => SimpleCommunicator::world().abort(code.into()),
-            // What started the ranks ends all of them if one ends without having left.
+            // The launcher ends all ranks if one ends without having left.
             false => std::process::exit(code.into()),
         }
     }

@@ -1,6 +1,6 @@
 //! Sums the gradients of all ranks, in buckets of a fixed size and order, on the host.
 //!
-//! burn hands over all gradients when the backward pass is done, and not before. So what runs at once is this: while one
+//! burn hands over all gradients when the backward pass is done, and not before. So three things run at once: one
 //! bucket is summed, the next is copied out of the device, and the one before goes back. Held in memory: the gradients
 //! on the host (on the CPU they are there already, and are not copied), and three buckets.
 
@@ -13,8 +13,8 @@ use burn::tensor::{DType, Tensor, TensorData};
 use super::Peers;
 use millstream::error::{Error, Result};
 
-/// How many numbers are summed at once, 16 MiB: so many that a message takes its time on the way and not to be sent, and
-/// so few that the first comes back long before the last is sent.
+/// How many numbers are summed at once, 16 MiB: enough that sending costs little next to the transfer, and few enough
+/// that the first bucket comes back long before the last is sent.
 const BUCKET: usize = 4 << 20;
 
 /// How many buckets are on their way at once.

@@ -1,4 +1,5 @@
-//! Talks with ranks that are threads of this process, by an all-gather: what one shares all get, once all have shared.
+//! Communicates with ranks that are threads of this process, by an all-gather: all get everything, once all have
+//! shared.
 //!
 //! Sums are added as over MPI: each rank adds its part of all ranks' buckets, in the order of the ranks, and gives it to
 //! the others. So they are the same bits. Held in memory: each rank's bucket, and the sum.
@@ -14,14 +15,14 @@ pub(super) struct Member {
     group: Arc<Group>,
 }
 
-/// What all ranks share.
+/// The state that all ranks share.
 #[derive(Debug)]
 struct Group {
     bytes: Exchange<Vec<u8>>,
     numbers: Exchange<Vec<f32>>,
 }
 
-/// Where each rank shares something, and gets what all have shared.
+/// An exchange: each rank shares a value, and gets the values of all.
 #[derive(Debug)]
 struct Exchange<T> {
     round: Mutex<Round<T>>,
@@ -32,7 +33,7 @@ struct Exchange<T> {
 struct Round<T> {
     number: u64,
     shared: Vec<Option<T>>,
-    /// What was shared in the round before.
+    /// The values of the round before.
     all: Arc<Vec<T>>,
     /// The first rank that has left.
     left: Option<usize>,

@@ -1,12 +1,12 @@
-//! What the ranks tell each other before the gradients of a step are summed: whether there is a step at all.
+//! The vote of all ranks before the gradients of a step are summed: whether there is a step at all.
 //!
-//! A rank that is asked to stop, or whose batch is bad, says so here, where all others ask it. Then no rank makes the
-//! step, and all are where they were after the one before.
+//! A rank that is asked to stop, or whose batch is bad, says so here, where all ranks meet. Then no rank makes the
+//! step, and all are at the end of the step before.
 
 use super::Peers;
 use millstream::error::{Error, Result};
 
-/// What a rank wants next.
+/// A rank's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// A step of its batches.
@@ -40,7 +40,7 @@ pub(crate) struct Total {
     pub(crate) has_gradient: Vec<bool>,
 }
 
-/// What comes of all votes, the same on every rank.
+/// The decision of all votes, the same on every rank.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Decision {
     /// A step of all ranks' batches together.
@@ -86,8 +86,7 @@ impl Vote {
 }
 
 impl Peers {
-    /// Gives this rank's vote, or that it has failed, and returns what comes of all of them. Blocks until all ranks have
-    /// called it.
+    /// Gives this rank's vote, or its failure, and returns the decision of all. Blocks until all ranks have called it.
     ///
     /// # Errors
     /// As [`agree`](Self::agree). [`Error::Train`] if some ranks have batches and others have none left.
@@ -105,7 +104,7 @@ impl Peers {
     }
 }
 
-/// What comes of all votes, or why nothing can.
+/// The decision of all votes, or why there is none.
 fn decide(all: &[Vote]) -> Result<Decision, String> {
     let first = |request: Request| all.iter().position(|vote| vote.request == request);
     if let Some(rank) = first(Request::Stop) {

@@ -1,4 +1,4 @@
-//! `config.json`: what a model is, in the words of the Hugging Face libraries.
+//! `config.json`: the description of a model, in the words of the Hugging Face libraries.
 //!
 //! Keys that change what a model computes are read or refused. The others are about training and serving it.
 
@@ -29,7 +29,7 @@ const COUNTS: [&str; 8] = [
     "max_position_embeddings",
 ];
 
-/// What these are called in `[model]`, where it is not the same.
+/// The names in `[model]`, where they differ.
 const SHAPE: [(&str, &str); 5] = [
     ("model.d_model", "hidden_size"),
     ("model.d_ff", "intermediate_size"),
@@ -54,7 +54,7 @@ pub(super) struct Description {
     has_code: bool,
 }
 
-/// `config.json` of a decoder of the kind that Llama has begun. What is absent has the default of its kind.
+/// `config.json` of a decoder like Llama. An absent key has the default of its kind.
 #[derive(Deserialize)]
 struct File {
     model_type: String,
@@ -80,7 +80,7 @@ struct File {
     attention_bias: Option<bool>,
     #[serde(default)]
     mlp_bias: bool,
-    /// Absent is another thing than `null`.
+    /// Absent differs from `null`.
     #[serde(default = "window")]
     sliding_window: Option<usize>,
     use_sliding_window: Option<bool>,
@@ -201,7 +201,7 @@ impl Description {
 
 impl File {
     fn refuse_unsupported(&self) -> Result<(), String> {
-        // The biases of Qwen2, which leave out the output, are no setting of its.
+        // The biases of Qwen2, which leave out the output, are not a setting.
         let biased = self.model_type != "qwen2" && self.attention_bias == Some(true);
         let refusals = [
             (

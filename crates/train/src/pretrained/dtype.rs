@@ -1,8 +1,8 @@
-//! What the weights of an export are stored as.
+//! The type of an export's weights.
 
 use burn::tensor::{bf16, f16};
 
-/// The type of stored weights. A value becomes the nearest one of it, and of two equally near ones the even one.
+/// The type of stored weights. A value is rounded to the nearest one of the type, and a tie to even.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeightDtype {
     /// As they are trained: 32 bits.

@@ -20,7 +20,7 @@ use millstream::error::{Error, Result};
 /// their tokenizers.
 const VERSION: &str = "5.0.0";
 
-/// What is written with a model.
+/// The model's description in an export.
 #[derive(Clone, Debug)]
 pub struct Export<'a> {
     /// The model's shape.
@@ -39,7 +39,7 @@ pub struct Export<'a> {
     pub card: &'a str,
     /// The model that it began from, whose longest text, further end ids, sampling settings and chat templates it keeps.
     pub origin: Option<&'a Origin>,
-    /// What the weights are stored as.
+    /// The type of the weights.
     pub dtype: WeightDtype,
     /// The most bytes of weights in one file.
     pub shard_bytes: u64,
@@ -51,7 +51,7 @@ struct Architecture {
     model_type: &'static str,
 }
 
-/// What describes a model of this shape.
+/// The architecture for a model of this shape.
 fn architecture(model: &ModelConfig) -> Result<Architecture> {
     if model.activation == Activation::Gelu {
         return Err(Error::config(
@@ -245,7 +245,7 @@ impl Export<'_> {
         generation.into()
     }
 
-    /// `tokenizer_config.json`: what makes the library's ids those that the model was trained on.
+    /// `tokenizer_config.json`: the settings that make the library's ids those that the model was trained on.
     fn tokenizer_config(&self) -> Value {
         let mut config = self.origin.map(|origin| origin.tokenizer.clone()).unwrap_or_default();
         let positions = self.positions();

@@ -2,20 +2,20 @@
 
 /// The model's shape.
 pub(super) const CONFIG: &str = "config.json";
-/// What ends a text and how the next token is drawn, for programs that generate.
+/// The ids that end a text and the sampling settings, for programs that generate.
 pub(super) const GENERATION: &str = "generation_config.json";
 pub(super) const TOKENIZER: &str = "tokenizer.json";
 /// How that tokenizer is used.
 pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 /// Special tokens by what they are for, which older versions of the libraries write apart.
 pub(super) const SPECIAL_TOKENS: &str = "special_tokens_map.json";
-/// What makes a text of a chat.
+/// The template that turns a chat into a text.
 pub(super) const CHAT_TEMPLATE: &str = "chat_template.jinja";
 /// The directory of further templates.
 pub(super) const CHAT_TEMPLATES: &str = "additional_chat_templates";
 /// The extension of templates.
 pub(super) const TEMPLATE_EXTENSION: &str = "jinja";
-/// What an adapter has in place of a model's `config.json`.
+/// The file of an adapter in place of a model's `config.json`.
 pub(super) const ADAPTER: &str = "adapter_config.json";
 /// All tensors.
 pub(super) const WEIGHTS: &str = "model.safetensors";

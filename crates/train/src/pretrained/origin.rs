@@ -1,4 +1,4 @@
-//! The model that a run began from: what an export hands on of it besides the weights.
+//! The model that a run began from: the parts that an export keeps of it besides the weights.
 //!
 //! The run has a copy of its small files, since the model's directory may be gone when the run is exported.
 
@@ -19,7 +19,7 @@ use millstream::error::{Error, Result};
 /// The most bytes of such a file.
 const BYTES: u64 = 64 << 20;
 
-/// What is handed on of how a tokenizer is used. The rest says what its ids are, which the run says itself.
+/// The keys that an export keeps of a tokenizer's config. The other keys decide its ids, which the run sets itself.
 const TOKENIZER_KEYS: [&str; 13] = [
     "bos_token",
     "eos_token",
@@ -36,7 +36,7 @@ const TOKENIZER_KEYS: [&str; 13] = [
     "model_max_length",
 ];
 
-/// What a model says of its use: its longest text, the tokens that end one, how it is sampled, its chat templates.
+/// A model's settings for its use: its longest text, the tokens that end one, how it is sampled, its chat templates.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// The most ids that it was made to see at once.
@@ -47,7 +47,7 @@ pub struct Origin {
     pub(super) config: Map<String, Value>,
     /// `generation_config.json`; empty if it has none.
     pub(super) generation: Map<String, Value>,
-    /// What is handed on of `tokenizer_config.json`.
+    /// The kept keys of `tokenizer_config.json`.
     pub(super) tokenizer: Map<String, Value>,
     /// Its chat templates in files of their own, by their paths.
     pub(super) templates: Vec<(PathBuf, Vec<u8>)>,

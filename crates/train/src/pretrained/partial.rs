@@ -10,14 +10,14 @@ use super::files::CONFIG;
 use millstream::atomic::{self, sync};
 use millstream::error::{Error, Result};
 
-/// What the names of such directories begin with.
+/// The prefix of the names of such directories.
 const PREFIX: &str = ".exporting-";
 
 /// A directory that is being filled. If it is dropped before it is put in place, it is removed.
 #[derive(Debug)]
 pub(super) struct Partial {
     directory: TempDir,
-    /// Where it is to be, and whether there is an empty directory, which stays the one that it is.
+    /// The final place, and whether there is an empty directory, which is filled instead of replaced.
     target: PathBuf,
     is_there: bool,
     /// Its lock says that a process fills it.
@@ -62,7 +62,7 @@ impl Partial {
     }
 }
 
-/// Whether a directory holds nothing but what an export has left or is writing there.
+/// Whether a directory holds nothing besides the files that an export has left or is writing there.
 pub(super) fn is_empty(directory: &Path) -> io::Result<bool> {
     Ok(entries(directory)?.iter().all(|name| is_partial(name)))
 }
@@ -93,7 +93,7 @@ fn lock(directory: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// What makes such a directory. The system's umask decides who may read it.
+/// The builder of such a directory. The system's umask decides who may read it.
 fn temporary() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(PREFIX);

@@ -83,7 +83,7 @@ fn save(path: &Path, shard: &[Entry], dtype: WeightDtype, parameters: &ModelTens
     file.sync_all().map_err(failed)
 }
 
-/// What stands before the values: the length of a JSON object, and the object, which says where each tensor is.
+/// The bytes before the values: the length of a JSON object, and the object, which says where each tensor is.
 fn header(shard: &[Entry], dtype: WeightDtype) -> Vec<u8> {
     let mut tensors = Map::new();
     // PyTorch's order of dimensions, which readers want to be named.

@@ -1,5 +1,5 @@
-//! Writes what a tokenizer of the Hugging Face libraries puts before a text, as
-//! [`Template`](millstream::tokenizer::template::Template) reads it.
+//! Writes the tokens that a tokenizer of the Hugging Face libraries puts before a text, as
+//! [`Template`](millstream::tokenizer::template::Template) reads them.
 
 use std::borrow::Cow;
 

@@ -17,7 +17,7 @@ use super::names::{EMBEDDING, Entry, HEAD};
 use millstream::bounded;
 use millstream::error::{Error, Result};
 
-/// What to do about a file that is not what it should be.
+/// The remedy for a damaged file.
 const DAMAGED: &str = "it is damaged or cut off; get it again";
 
 const INDEX_BYTES: u64 = 64 << 20;
@@ -60,7 +60,7 @@ impl Weights {
     /// Reads the headers of all files.
     ///
     /// # Errors
-    /// [`Error::Config`] if one is not what the format says, [`Error::Io`] if it cannot be read.
+    /// [`Error::Config`] if one is damaged, [`Error::Io`] if it cannot be read.
     pub(super) fn open(directory: &Path) -> Result<Self> {
         let index = directory.join(INDEX);
         let names = match directory.join(WEIGHTS).is_file() {
@@ -218,7 +218,7 @@ fn indexed(path: &Path) -> Result<BTreeSet<String>> {
 /// Where the values begin in a file, how many bytes there are, and what its header says.
 fn header(path: &Path) -> Result<(u64, u64, Metadata)> {
     let failed = |e| Error::io(path, "read the weights", e);
-    // Before it is opened: opening a pipe waits for whoever writes to it.
+    // Before it is opened: opening a pipe waits for its writer.
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
         return Err(refused(path, "it is not a regular file".to_owned()));
     }

@@ -1,4 +1,4 @@
-//! What a session's time went to. Holds some sums.
+//! How a session's time was spent. Holds some sums.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Drives a trainer with batches, in a run directory: what comes before the first step of a session, and after its last.
+//! Drives a trainer with batches, in a run directory: the work before the first step of a session, and after its last.
 
 use std::future::Future;
 use std::ops::AsyncFnMut;

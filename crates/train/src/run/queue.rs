@@ -14,12 +14,12 @@ pub(super) struct Queue {
     submitted: Option<Submitted>,
 }
 
-/// What became of the batches of a step.
+/// The fate of the batches of a step.
 #[derive(Debug, PartialEq)]
 pub(super) enum Advance {
     /// They are queued, and no step was before them.
     Queued,
-    /// That, or if they are queued, this became of those before them.
+    /// The batches were stepped; or they are queued, and this is the result of those before them.
     Done(Attempt),
 }
 

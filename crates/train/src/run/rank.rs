@@ -39,7 +39,7 @@ pub(super) enum Beginning {
 
 /// A run that is ready for its first step, on one rank.
 struct Begun {
-    /// The config of the whole run, with what a model of `train.init` gives it.
+    /// The config of the whole run, with the settings from a model of `train.init`.
     config: Config,
     trainer: Trainer,
     loader: Loader,
@@ -57,7 +57,7 @@ impl Rank {
         Self { peers, ..self.clone() }
     }
 
-    /// What this rank reads and trains on.
+    /// The config of this rank alone.
     fn own(&self, config: &Config) -> Config {
         for_rank(config, self.peers.world())
     }
@@ -110,7 +110,7 @@ impl Rank {
         self.begun(config, trainer, loader, directory)
     }
 
-    /// Goes on with a run. The first rank claims the directory.
+    /// Continues a run. The first rank claims the directory.
     async fn go_on(
         &self,
         directory: &RunDirectory,

@@ -1,4 +1,4 @@
-//! What can be checked before a run begins: a tokenizer is never learned for a run that cannot start.
+//! The checks before a run begins: no tokenizer is learned for a run that cannot start.
 
 use super::devices::for_ranks;
 use crate::cost::Memory;

@@ -17,7 +17,7 @@ use crate::events::{Observer, Outcome};
 use crate::peers::Peers;
 use millstream::error::{Error, Result};
 
-/// The ranks of other devices than the first say nothing.
+/// The ranks of other devices than the first report nothing.
 struct Silent;
 
 impl Observer for Silent {}

@@ -60,13 +60,13 @@ pub(super) struct Session<'a, M, H> {
     /// How many batches this process takes for a step.
     accumulate: usize,
     directory: RunDirectory,
-    /// What rank 0 writes; `None` on the others.
+    /// The log that rank 0 writes; `None` on the others.
     log: Option<RunLog>,
     observer: &'a mut dyn Observer,
     held_out: H,
     /// The step that the session began after.
     began: u64,
-    /// Why the run ends, after what it has come to is saved.
+    /// Why the run ends, after its state is saved.
     failure: Option<Error>,
     /// The last checkpoint, and its step.
     saved: Option<(u64, PathBuf)>,
@@ -204,7 +204,7 @@ where
         Ok((collected, Request::Step))
     }
 
-    /// Makes a step of the batches, if that is what all ranks come to.
+    /// Makes a step of the batches, if all ranks decide so.
     fn advance(&mut self, batches: Vec<Batch>, request: Request, waited: Duration) -> Result<Advance> {
         let began = Instant::now();
         let advanced = stage_span!("trainer", "step").in_scope(|| match request {
@@ -243,7 +243,7 @@ where
         Ok(next)
     }
 
-    /// The batches of a step, and what this rank asks for. A rank that has failed asks all ranks to save and stop.
+    /// The batches of a step, and this rank's request. A rank that has failed asks all ranks to save and stop.
     fn unless_failed(&mut self, collected: Result<(Vec<Batch>, Request)>) -> (Vec<Batch>, Request) {
         match collected {
             Ok(collected) if self.failure.is_none() => collected,
@@ -392,7 +392,7 @@ where
         self.trainer.validate_until(batches, stop).instrument(span).await
     }
 
-    /// A step's error, with what to do in this run's directory.
+    /// A step's error, with the remedy in this run's directory.
     fn with_remedy(&self, error: Error) -> Error {
         let Error::Diverged { step, batches, .. } = error else { return error };
         let inspect = advice::inspect(&self.directory.config_path(), batches.start);
@@ -410,7 +410,7 @@ where
         Error::Diverged { step, batches, remedy: format!("{slower}; {inspect} shows the text") }
     }
 
-    /// Saves what was done before `error`, which ends the run on all ranks.
+    /// Saves the state before `error`, which ends the run on all ranks.
     fn save_after(&mut self, error: &Error) {
         let step = self.trainer.state().step;
         if step == self.began {
@@ -448,7 +448,7 @@ where
         Ok(path)
     }
 
-    /// Validates and saves what the session came to.
+    /// Validates and saves the state of the session.
     pub(super) async fn finish(
         mut self,
         mut end: End,

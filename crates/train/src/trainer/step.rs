@@ -39,7 +39,7 @@ pub struct Step {
     pub sources: BTreeMap<String, SourceLoss>,
 }
 
-/// A step that the device may still be at work on: what is known of it, and what is being read.
+/// A step that the device may still be at work on: its known numbers, and those that are being read.
 #[derive(Debug)]
 #[must_use = "a step that has diverged is known only when it is completed"]
 pub struct Submitted {
@@ -50,7 +50,7 @@ pub struct Submitted {
     results: Reading,
 }
 
-/// What became of the batches of a step, this rank's and those of its peers.
+/// The result of an attempted step with the batches of this rank and its peers.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Attempt {
     /// There is a step of them.
@@ -76,7 +76,7 @@ impl Attempt {
     }
 }
 
-/// A step's gradients, and what is known of it before its losses are.
+/// A step's gradients, and its known numbers before the losses are read.
 struct StepGradients {
     /// Of this process, and once they are summed, of all.
     params: GradientsParams,
@@ -100,7 +100,7 @@ impl<M: LanguageModel> Trainer<M> {
         self.attempt(batches, Request::Step)?.step()
     }
 
-    /// Does a step, if that is what all ranks come to. This one has `batches`, and asks for `request`.
+    /// Does a step, if all ranks decide so. This one has `batches`, and asks for `request`.
     ///
     /// # Errors
     /// As [`step`](Self::step).
@@ -228,7 +228,7 @@ impl<M: LanguageModel> Trainer<M> {
         Ok(own)
     }
 
-    /// What the ranks decide, with this one's vote.
+    /// The decision of the ranks, with this one's vote.
     fn decide(&mut self, vote: Result<Vote>) -> Result<ControlFlow<Attempt, Total>> {
         let began = Instant::now();
         let decision = self.peers.vote(vote);

@@ -1,4 +1,4 @@
-//! What a trainer does with its peers besides steps: it joins what each of them has, and checks that they are equal.
+//! The work of a trainer with its peers besides steps: it joins their parts, and checks that they are equal.
 
 use std::hash::Hasher;
 use std::time::Duration;

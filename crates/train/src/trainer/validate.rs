@@ -17,7 +17,7 @@ use millstream::batch::Batch;
 use millstream::config::names;
 use millstream::error::Result;
 
-/// What became of a validation.
+/// The result of a validation.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Validated {
     Done(Validation),
@@ -29,7 +29,7 @@ pub(crate) enum Validated {
     },
 }
 
-/// What a rank says after each batch. If one of them does not go on, none does.
+/// A rank's status after each batch. If one of them does not go on, none does.
 #[derive(Clone, Copy, PartialEq)]
 enum Status {
     GoOn,

@@ -8,7 +8,7 @@ use super::GRAIN;
 use super::numbers::Numbers;
 use millstream::config::TrainConfig;
 
-/// What all steps have in common.
+/// The constants of all steps.
 #[derive(Clone, Debug)]
 pub(crate) struct AdamWKernel {
     /// How much of each moment stays.
@@ -17,14 +17,14 @@ pub(crate) struct AdamWKernel {
     weight_decay: f32,
 }
 
-/// What a step does to every number alike.
+/// The rates of a step, equal for every number.
 #[derive(Clone, Copy)]
 struct Rates {
     betas: [f32; 2],
-    /// What the moments are multiplied by to make up for beginning at 0.
+    /// The factors that correct the moments for beginning at 0.
     corrections: [f32; 2],
     epsilon: f32,
-    /// What the parameter is multiplied by.
+    /// The factor of the parameter.
     decay: f32,
     lr: f32,
 }
@@ -34,8 +34,8 @@ impl AdamWKernel {
         Self { betas: [config.beta1, config.beta2], epsilon: config.epsilon, weight_decay }
     }
 
-    /// Returns a parameter and its moments after a step along `gradient`. Those that no other tensor shares are changed
-    /// in place.
+    /// Returns a parameter and its moments after a step along `gradient`. Tensors that no other tensor shares are
+    /// changed in place.
     pub(crate) fn step<const D: usize>(
         &self,
         lr: f64,

@@ -21,7 +21,7 @@ const MOST_QUERIES: usize = 64;
 /// The fewest queries of a block: with fewer, products take longer than they save.
 const LEAST_QUERIES: usize = 16;
 
-/// What attention reads, and what of it the gradient needs.
+/// The inputs of attention, which its gradient needs too.
 #[derive(Clone, Debug)]
 pub(crate) struct AttentionKernel {
     /// The heads of queries, keys and values, `[batch, heads + 2 * kv_heads, length, head]`.
@@ -160,7 +160,7 @@ struct Head<'a> {
     starts: Option<&'a [usize]>,
 }
 
-/// What the gradient of a head needs of the forward pass, besides its inputs.
+/// The tensors of the forward pass that the gradient of a head needs, besides its inputs.
 struct Saved<'a> {
     /// The gradient of the output, `[length, head]`.
     slopes: &'a [f32],
@@ -169,7 +169,7 @@ struct Saved<'a> {
 }
 
 impl Head<'_> {
-    /// What scores are multiplied by.
+    /// The factor of the scores.
     fn factor(&self) -> f32 {
         (self.shape.head as f32).powf(-0.5)
     }
@@ -261,8 +261,8 @@ vectorized! {
         }
     }
 
-    /// Replaces the gradients of weights, `[queries, keys]`, by those of scores. `slopes` and `output`, `[queries, head]`,
-    /// give what a softmax takes from each of its gradients: their mean under its weights.
+    /// Replaces the gradients of weights, `[queries, keys]`, by those of scores. `slopes` and `output`, `[queries,
+    /// head]`, give the value that a softmax subtracts from each of its gradients: their mean under its weights.
     fn slopes_of_rows<'a>(
         of_weights: &'a mut [f32],
         weights: &'a [f32],

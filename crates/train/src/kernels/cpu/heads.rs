@@ -28,7 +28,7 @@ pub(crate) fn join_heads(x: &Tensor<4>, tables: [&Tensor<4>; 2], rotated: usize)
     tensor(output, [batch, length, heads, head])
 }
 
-/// What both ways read.
+/// The inputs of both directions.
 struct Heads {
     x: Numbers,
     /// The cosines and the sines of all places.

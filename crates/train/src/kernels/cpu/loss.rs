@@ -6,8 +6,7 @@ use rayon::prelude::*;
 use super::numbers::{Numbers, tensor};
 use super::{grain, simd};
 
-/// Returns the losses of `targets`, `[rows, 1]`, in nats, and what their sum changes by with each of `logits`, `[rows,
-/// vocab]`.
+/// Returns the losses of `targets`, `[rows, 1]`, in nats, and the gradient of their sum for `logits`, `[rows, vocab]`.
 pub(crate) fn loss_and_slopes(logits: Tensor<2>, targets: &Tensor<2, Int>) -> (Tensor<2>, Tensor<2>) {
     let [count, vocab] = logits.dims();
     let mut logits = Numbers::new(logits);

@@ -6,8 +6,7 @@ use rayon::prelude::*;
 use super::numbers::{Numbers, tensor};
 use super::{grain, simd};
 
-/// Returns `x / sqrt(mean(x²) + epsilon) * gain`, `[1, 1, rows, width]`, and what each row was multiplied by,
-/// `[1, 1, rows, 1]`.
+/// Returns `x / sqrt(mean(x²) + epsilon) * gain`, `[1, 1, rows, width]`, and the scale of each row, `[1, 1, rows, 1]`.
 pub(crate) fn norm(x: &Tensor<4>, gain: &Tensor<4>, epsilon: f64) -> (Tensor<4>, Tensor<4>) {
     let [.., count, width] = x.dims();
     let (x, gain) = (Numbers::new(x.clone()), Numbers::new(gain.clone()));

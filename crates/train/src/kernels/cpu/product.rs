@@ -1,7 +1,7 @@
 //! Products of matrices.
 //!
-//! burn's own copies its result once it is computed, which takes long next to a product of narrow matrices. Here faer
-//! writes it to where it stays.
+//! burn's own product copies its result, which takes long next to a product of narrow matrices. Here faer writes the
+//! result in place.
 
 use std::cell::Cell;
 
@@ -18,7 +18,7 @@ thread_local! {
     static THREADS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Returns what `work` makes, with each of its products on at most `threads` threads.
+/// Returns the result of `work`, with each of its products on at most `threads` threads.
 pub(crate) fn with_threads<T>(threads: usize, work: impl FnOnce() -> T) -> T {
     /// Also puts the number back if `work` panics.
     struct Before(usize);

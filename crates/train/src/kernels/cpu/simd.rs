@@ -76,7 +76,7 @@ pub(super) fn replace(row: &mut [f32], f: impl Fn(f32) -> f32) -> f32 {
             *lane += *number;
         }
     }
-    // What is left is a vector too, so that a short row is not done number by number.
+    // The remainder is a vector too, so that a short row is not computed number by number.
     let mut vector = [0.0; LANES];
     vector[..rest.len()].copy_from_slice(rest);
     for number in &mut vector {
