@@ -118,7 +118,7 @@ pub enum Error {
         "this cursor is not valid: {problem}; resume from a cursor as it was saved, or start without one"
     )]
     Resume {
-        /// The impossible number, and its place.
+        /// The contradiction, and its place.
         problem: String,
     },
 

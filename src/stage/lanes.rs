@@ -106,8 +106,8 @@ impl<S> Lanes<S> {
             Some(Ok(Some(turn))) => turn.is_own,
             _ => false,
         };
-        // In a round with an error, the turns before it are delivered. In a round whose first lanes are done, some
-        // already were.
+        // In a round with an error, the turns before it are delivered. If the round's first lanes have had their turns,
+        // some already were.
         if self.first > 0 || self.gathered.iter().any(is_error) {
             return Some(true);
         }

@@ -1,11 +1,11 @@
 //! The program's allocator on Linux: jemalloc, set to give memory back soon.
 //!
-//! What one thread reads, another tokenizes and a third gives back, in pieces from some KiB to some MiB. glibc keeps
-//! what was given back in up to eight heaps for each core, and each of them grows to its own peak. jemalloc shares the
-//! memory between all threads. Decompressors in C stay with glibc's, which is told to use one heap. `benches/memory`
+//! One thread reads bytes, another tokenizes them and a third frees them, in pieces from some KiB to some MiB. glibc
+//! keeps freed memory in up to eight heaps for each core, and each of them grows to its own peak. jemalloc shares the
+//! memory between all threads. Decompressors in C stay with glibc's, which is set to one heap. `benches/memory`
 //! measures both.
 //!
-//! Training is different: each step takes and gives back the same gigabytes. There memory is kept, because every page
+//! Training is different: each step allocates and frees the same gigabytes. There memory is kept, because every page
 //! that goes back to the system costs a fault in the next step. On two cores that was 40% of a small model's time.
 
 use std::alloc::{GlobalAlloc, Layout};

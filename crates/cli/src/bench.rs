@@ -1,5 +1,5 @@
-//! `millstream bench`: measures the loader without training, its tokenizer or the training device alone, and what overlap
-//! is worth. Each is a subcommand, and a file.
+//! `millstream bench`: measures the loader without training, its tokenizer or the training device alone, and the gain
+//! of overlap. Each is a subcommand, and a file.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! `millstream check`: what a config would read, without reading or writing anything.
+//! `millstream check`: the files, lanes and sizes that a config leads to, without reading documents or writing
+//! anything.
 
 use clap::Args;
 use serde::Serialize;

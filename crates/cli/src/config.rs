@@ -1,4 +1,4 @@
-//! `millstream config`: what a config may say.
+//! `millstream config`: the keys of a config.
 
 use clap::Subcommand;
 

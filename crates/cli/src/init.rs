@@ -1,7 +1,7 @@
-//! `millstream init`: files in, a config for them out, with comments to go on from.
+//! `millstream init`: files in, a config for them out, with comments for the next steps.
 //!
-//! The library says what each path is and which fields it has. Before anything is written, some documents of each source
-//! are read with the settings that the config is to have.
+//! The library recognizes each path and its fields. Before anything is written, some documents of each source are read
+//! with the settings of the new config.
 
 use std::path::{Path, PathBuf};
 

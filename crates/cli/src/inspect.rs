@@ -1,4 +1,4 @@
-//! `millstream inspect`: shows what the trainer sees, and where it comes from.
+//! `millstream inspect`: shows the ids that the trainer sees, and where they come from.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
-//! The program: its commands, and what they print. [`run`] is all of it.
+//! The program: its commands, and their output. [`run`] is all of it.
 //!
-//! With `--json` standard output has one JSON object per line and nothing else; of a command that fails, the last one is
+//! With `--json` standard output has one JSON object per line and nothing else; if a command fails, the last one is
 //! `{"error": …}`. Everything for people goes to standard error.
 
 use std::num::NonZeroUsize;

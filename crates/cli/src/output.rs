@@ -1,7 +1,7 @@
 //! Standard output and standard error, whose readers may stop reading.
 //!
-//! A full pipe or terminal holds the program up until somebody reads. That ends when the program is asked to stop: a second
-//! later, what nobody takes is left out, so that a run saves and ends within the time that a scheduler gives it.
+//! A full pipe or terminal blocks the program until somebody reads. That ends when the program is asked to stop: a
+//! second later, unread output is dropped, so that a run saves and ends within the time that a scheduler gives it.
 
 use std::io::{Result, stderr, stdout};
 

@@ -1,4 +1,4 @@
-//! What `millstream -h` shows: the commands in groups, by what you want to do, on one screen.
+//! The output of `millstream -h`: the commands in groups, by purpose, on one screen.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! How the program was started, which decides how it starts itself again and what it tells people to run.
+//! How the program was started: this decides how it starts itself again, and the commands that it suggests.
 
 use std::ffi::OsString;
 use std::process::Command;

@@ -1,7 +1,7 @@
-//! Standard error: lines of text, and lines below them that say how far something is.
+//! Standard error: lines of text, and progress lines below them.
 //!
-//! On a terminal such a line is drawn again and again, and fits its width. Elsewhere, and where `TERM` says that nothing
-//! can be drawn over, there is none, and commands print lines instead.
+//! On a terminal a progress line is redrawn, and fits the width. Elsewhere, and where `TERM` says that lines cannot be
+//! redrawn, there is none, and commands print lines instead.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! `millstream report`: what runs came to, as a table or as a page with their curves.
+//! `millstream report`: the results of runs, as a table or as a page with their curves.
 
 use std::path::PathBuf;
 

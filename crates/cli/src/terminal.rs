@@ -1,4 +1,4 @@
-//! What a terminal can show: colors, lines that are drawn over, how many characters fit in a line, and names of any bytes.
+//! The abilities of a terminal: colors, redrawn lines, how many characters fit in a line, and names of any bytes.
 
 use std::borrow::Cow;
 use std::env;

@@ -1,4 +1,4 @@
-//! `millstream train`: trains a model, and shows how it goes.
+//! `millstream train`: trains a model, and shows its progress.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -2,10 +2,10 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `ready`, `devices` | what is checked before a run begins; the part of a run that each device has |
-//! | `replicas`, `rank` | a rank for each device of this process; one rank: its trainer and its loader |
 //! | `ready`, `devices` | the checks before a run begins; the part of a run that each device has |
-//! | `queue`, `clock` | steps that a device makes meanwhile; what the time went to |
+//! | `replicas`, `rank` | a rank for each device of this process; one rank: its trainer and its loader |
+//! | `drive`, `session` | the work before and after the steps; the loop over them |
+//! | `queue`, `clock` | steps queued on a device; how the time was spent |
 
 use std::future::Future;
 use std::pin::pin;

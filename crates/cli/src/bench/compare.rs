@@ -1,4 +1,4 @@
-//! What overlap is worth: what is gained by making batches while the consumer works.
+//! The gain of overlap: making batches while the consumer works.
 //!
 //! The same batches are made on demand, then ahead with one worker, then ahead with all workers. Each way runs in a
 //! separate process, one after the other. All must deliver the same ids; their time and memory are compared.

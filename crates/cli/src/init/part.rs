@@ -1,4 +1,4 @@
-//! A part of the corpus: one source of the config, and what was found out about it.
+//! A part of the corpus: one source of the config, and the facts found about it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! HTTP for scrapers: one answer to one request, and then the connection is closed.
 //!
-//! However many clients connect and keep silent, the next one is answered: when there are too many, the one that has
-//! been silent for longest is let go.
+//! However many clients connect and keep silent, the next one is answered: when there are too many, the client that has
+//! been silent for longest is disconnected.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

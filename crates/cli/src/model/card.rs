@@ -1,4 +1,4 @@
-//! The model card: what a model is, how it was made, and how well it does.
+//! The model card: the model, how it was made, and how well it does.
 
 use std::fmt::Write;
 

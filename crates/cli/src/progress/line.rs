@@ -1,4 +1,5 @@
-//! One line of progress that fits into a terminal: what matters least is left out first, and nothing is wrapped.
+//! One line of progress that fits into a terminal: the least important parts are left out first, and nothing is
+//! wrapped.
 
 /// How far something is.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,4 +1,5 @@
-//! Says what takes longer than a second: a line that counts the seconds on a terminal, one line of the log elsewhere.
+//! Reports work that takes longer than a second: a line that counts the seconds on a terminal, one line of the log
+//! elsewhere.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! A terminal that may go away, as when a connection drops. What can no longer be drawn is left out: the command goes on,
-//! or saves and ends.
+//! A terminal that may go away, as when a connection drops. Output that can no longer be drawn is dropped: the command
+//! goes on, or saves and ends.
 
 use std::io::Result;
 #[cfg(unix)]

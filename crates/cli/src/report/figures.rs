@@ -1,4 +1,4 @@
-//! What a run came to, in numbers: a line of JSON, or a row of a table.
+//! The results of a run, in numbers: a line of JSON, or a row of a table.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
 //! The page: one file that needs nothing else, neither a server nor a network. `page.js`, which is in it, draws the
-//! curves. What comes from files is escaped.
+//! curves. Text from files is escaped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! Shows a run as it goes.
+//! Shows the progress of a run.
 
 use std::path::Path;
 
