@@ -126,8 +126,7 @@ impl Peers {
         }
     }
 
-    /// The error that all ranks have found at the same time, as this rank reports it: the first rank reports it in
-    /// full.
+    /// The error that all ranks have found at the same time: rank 0 gets it, and the others [`Error::Peer`].
     pub(super) fn fail(&self, error: Error) -> Error {
         self.note_known_failure();
         if self.is_first() { error } else { Error::Peer { rank: 0 } }
