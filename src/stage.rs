@@ -2,8 +2,9 @@
 //!
 //! [`StageExt`] is the catalogue. Each stage takes a stream and is a stream; an error passes through and ends it. Items
 //! are [`Tracked`]: the cursor travels inside them. So any custom stage fits in between and loses nothing: `map_ok`,
-//! `try_filter`, or a struct with `poll_next`. A stage that holds items back must keep one more rule, `cursor = anchor
-//! + skip`: [`Anchor`](crate::cursor::Anchor) does the bookkeeping, and [`conformance`](crate::conformance) checks it.
+//! `try_filter`, or a struct with `poll_next`. A stage that holds items back must keep one more rule,
+//! `cursor = anchor + skip`: [`Anchor`](crate::cursor::Anchor) does the bookkeeping, and
+//! [`conformance`](crate::conformance) checks it.
 //!
 //! Stages keep order, know nothing of each other, and do nothing unless polled; only `prefetch` runs ahead by itself.
 //! They take `Unpin` streams; `.boxed()` makes any stream `Unpin`.
