@@ -44,6 +44,7 @@ const POLL_EVERY: usize = 256;
 /// has changed, or for an endless stream without any document. [`Error::Resume`] for a start that is not between two
 /// documents of the lane. [`Error::Panic`] for a defect.
 ///
+/// # Cancel safety
 /// You may drop `next()` at any time; no document is lost. Dropping the stream frees its memory. A read in progress
 /// ends by itself.
 #[must_use = "streams do nothing unless polled"]
