@@ -337,7 +337,7 @@ impl Config {
 
 /// The values of the file, with the caller's over them and the settings over both.
 fn tree(value: &serde_json::Value, file: Option<&Path>, settings: &[String]) -> Result<Tree> {
-    file.map_or_else(|| Tree::from_toml(""), Tree::from_file)?.give(value)?.set(settings)
+    file.map_or_else(|| Tree::from_toml(""), Tree::from_file)?.with(value)?.set(settings)
 }
 
 /// Returns an [`Error::Config`] unless `holds`.

@@ -37,8 +37,8 @@ pub(super) struct Tree {
     file: Option<PathBuf>,
     /// The values of the text.
     written: Value,
-    /// Those that the caller gave.
-    given: Value,
+    /// The values that the caller sets.
+    caller: Value,
     /// The settings, each with its key.
     settings: Vec<(String, String)>,
 }
@@ -97,16 +97,16 @@ impl Tree {
                 });
             }
         };
-        Ok(Self { values: written.clone(), text, file, written, given: json!({}), settings: Vec::new() })
+        Ok(Self { values: written.clone(), text, file, written, caller: json!({}), settings: Vec::new() })
     }
 
     /// Lies the caller's values over these, key by key.
-    pub(super) fn give(mut self, given: &Value) -> Result<Self> {
-        if !given.is_object() {
-            return Err(Error::config("config", format!("must be a table of keys, not {}", shown(given))));
+    pub(super) fn with(mut self, caller: &Value) -> Result<Self> {
+        if !caller.is_object() {
+            return Err(Error::config("config", format!("must be a table of keys, not {}", shown(caller))));
         }
-        merge(&mut self.values, given.clone());
-        Ok(Self { given: given.clone(), ..self })
+        merge(&mut self.values, caller.clone());
+        Ok(Self { caller: caller.clone(), ..self })
     }
 
     /// Lies settings over these.
@@ -143,7 +143,7 @@ impl Tree {
         let around = iter::successors(Some(key), |key| Some(key.rsplit_once('.')?.0));
         for key in around {
             let pointer = format!("/{}", key.replace('.', "/"));
-            if self.given.pointer(&pointer).is_some() {
+            if self.caller.pointer(&pointer).is_some() {
                 return None;
             }
             if self.written.pointer(&pointer).is_some() {
