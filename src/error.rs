@@ -104,7 +104,7 @@ pub enum Error {
         now: String,
     },
 
-    /// A cursor or checkpoint cannot be read. Use another.
+    /// A cursor cannot be read. Use another.
     #[error("{}: {problem}", .path.display())]
     Cursor {
         /// The file.
@@ -180,14 +180,29 @@ pub enum Error {
     },
 
     /// The gradient of a step is not finite. Go back to a checkpoint, and train at a lower rate.
-    #[error("step {step} ({}): the gradient is not finite, so the run has diverged; {remedy}", numbers(.batches))]
+    #[error(
+        "step {step} ({}): the gradient is not finite, so the run has diverged; {}",
+        numbers(.batches), slower(.resume.as_deref())
+    )]
     Diverged {
         /// The step, from 1.
         step: u64,
         /// Its batches, from 0.
         batches: std::ops::Range<u64>,
-        /// What to do.
-        remedy: String,
+        /// Where the run can be resumed, and at what rate; `None` if no run is known, or nothing of it is saved.
+        resume: Option<Box<ResumeFrom>>,
+    },
+
+    /// A checkpoint cannot be used, or a new run would overwrite those of another. Resume from where it says, or train
+    /// in another directory.
+    #[error("{}: {problem}{}", .path.display(), resumed(.resume.as_deref()))]
+    Checkpoint {
+        /// The file that is damaged, or the run's directory.
+        path: PathBuf,
+        /// What is wrong, and what else to do.
+        problem: String,
+        /// Where the run can be resumed instead.
+        resume: Option<Box<ResumeFrom>>,
     },
 
     /// Another process that trains with this one has failed, and reports the reason itself.
@@ -200,6 +215,30 @@ pub enum Error {
     /// The trainer cannot go on.
     #[error("{0}")]
     Train(String),
+}
+
+/// Where a run can be resumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResumeFrom {
+    /// The run's directory.
+    pub run: PathBuf,
+    /// The step of the checkpoint; `None` for the newest one.
+    pub step: Option<u64>,
+    /// What to change in its config, each `key=value`.
+    pub settings: Vec<String>,
+}
+
+impl fmt::Display for ResumeFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "resume {}", self.run.display())?;
+        if let Some(step) = self.step {
+            write!(f, " from step {step}")?;
+        }
+        if !self.settings.is_empty() {
+            write!(f, " with {}", self.settings.join(" and "))?;
+        }
+        Ok(())
+    }
 }
 
 /// Where a setting is written.
@@ -285,6 +324,7 @@ impl Error {
             Self::Stage { .. } => "stage",
             Self::Busy { .. } => "busy",
             Self::Diverged { .. } => "diverged",
+            Self::Checkpoint { .. } => "checkpoint",
             Self::Verify { .. } => "verify",
             Self::Peer { .. } => "peer",
             Self::Train(_) => "train",
@@ -294,6 +334,14 @@ impl Error {
     /// An [`Error::Config`].
     pub fn config(key: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Config { key: key.into(), problem: problem.into(), place: None }
+    }
+
+    /// Where the run that failed can be resumed.
+    pub fn resume_from(&self) -> Option<&ResumeFrom> {
+        match self {
+            Self::Diverged { resume, .. } | Self::Checkpoint { resume, .. } => resume.as_deref(),
+            _ => None,
+        }
     }
 
     /// The same error with the place of its key, if it is an [`Error::Config`] without one.
@@ -381,6 +429,18 @@ fn numbers(batches: &std::ops::Range<u64>) -> String {
         0 | 1 => format!("batch {}", batches.start),
         _ => format!("batches {} to {}", batches.start, batches.end - 1),
     }
+}
+
+/// What to do about a run that has diverged.
+fn slower(resume: Option<&ResumeFrom>) -> String {
+    let otherwise =
+        "lower train.lr or raise train.warmup, and go on from a checkpoint, or start again if there is none";
+    resume.map_or_else(|| otherwise.to_owned(), ToString::to_string)
+}
+
+/// Where to resume, behind a problem.
+fn resumed(resume: Option<&ResumeFrom>) -> String {
+    resume.map_or_else(String::new, |resume| format!(": {resume}"))
 }
 
 /// The message of a caught panic.

@@ -89,8 +89,8 @@ impl Rows {
             Some(lane) if manifest.fits(&tokens) => Ok((lane, tokens)),
             _ => {
                 let problem = format!(
-                    "{}: this is not a segment of the rows that {ROW_MANIFEST} beside it describes; remove it and {LIST}, \
-                     and run the same `millstream prepare` again",
+                    "{}: this is not a segment of the rows that {ROW_MANIFEST} beside it describes; remove it and \
+                     {LIST}, and prepare again",
                     place.of(&name).display()
                 );
                 Err(Error::Corpus { problem })

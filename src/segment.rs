@@ -45,10 +45,8 @@ pub(crate) fn map_bytes(path: &Path) -> Result<impl std::ops::Deref<Target = [u8
 
 /// The error for a file that is not a complete segment.
 pub(crate) fn incomplete(path: &Path, what: &str) -> Error {
-    let problem = format!(
-        "{}: this is not a complete segment: {what}; remove it, and run the same `millstream prepare` again",
-        path.display()
-    );
+    let problem =
+        format!("{}: this is not a complete segment: {what}; remove it, and prepare again", path.display());
     Error::Corpus { problem }
 }
 
@@ -60,9 +58,7 @@ pub(crate) fn check_header(head: &[u8], identity: &[u8; 32], path: &Path) -> Res
     };
     let (version, width) = (number(8), Width::from_bytes(number(12)));
     if !head.starts_with(&MAGIC) {
-        return Err(refuse(
-            "it does not begin like a segment; remove it, and run the same `millstream prepare` again",
-        ));
+        return Err(refuse("it does not begin like a segment; remove it, and prepare again"));
     }
     if version != VERSION {
         let what = format!(
@@ -76,9 +72,7 @@ pub(crate) fn check_header(head: &[u8], identity: &[u8; 32], path: &Path) -> Res
              into an empty directory",
         ));
     }
-    width.ok_or_else(|| {
-        refuse("its ids have neither 2 nor 4 bytes; remove it, and run the same `millstream prepare` again")
-    })
+    width.ok_or_else(|| refuse("its ids have neither 2 nor 4 bytes; remove it, and prepare again"))
 }
 
 /// One open segment.
@@ -175,8 +169,7 @@ impl Segment {
             return Ok(());
         }
         let problem = format!(
-            "{} (byte {at}): the block there does not have its checksum; remove the file, and run the same \
-         `millstream prepare` again",
+            "{} (byte {at}): the block there does not have its checksum; remove the file, and prepare again",
             self.path.display()
         );
         Err(Error::Corpus { problem })

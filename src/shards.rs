@@ -183,9 +183,8 @@ impl Shards {
         let there = there(&self.place, &self.manifest)?;
         if there.missing() == 0 {
             let place = self.place.path().display();
-            let problem = format!(
-                "{place}: all splits are there, and not their list; run `millstream prepare` once more, for any part"
-            );
+            let problem =
+                format!("{place}: all splits are there, and not their list; prepare any part once more");
             return Err(Error::Corpus { problem });
         }
         let missing = parts::missing(&self.manifest, parts(&self.place)?, |split| there.contains(split));
@@ -224,7 +223,7 @@ pub(crate) fn found(place: &ShardPlace, segments: &[ListedSegment]) -> Result<Ve
         None => Ok(found),
         Some((segment, file)) => {
             let problem = format!(
-                "{}: it has {} bytes, and the list of segments says {}; run the same `millstream prepare` again",
+                "{}: it has {} bytes, and the list of segments says {}; prepare again",
                 file.path.display(),
                 file.len,
                 segment.len

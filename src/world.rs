@@ -85,12 +85,12 @@ impl World {
     /// Like [`of_preparing`](World::of_preparing), but looks up environment variables with `variable`.
     pub fn of_preparing_in(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let variables = Variables(&variable);
-        let advice = |_: &str| "say which part this is with --part".to_owned();
+        let advice = |_: &str| "say which part this is".to_owned();
         let process = Self::given([None, None], &variables, advice)?;
         process.tell(&variables);
         let Some(task) = variables.number("SLURM_ARRAY_TASK_ID")? else { return Ok(process) };
         let number = |name: &str| {
-            let unset = || Error::config(name, "the variable is not set; say which part this is with --part");
+            let unset = || Error::config(name, "the variable is not set; say which part this is");
             variables.number(name)?.ok_or_else(unset)
         };
         let (first, last) = (number("SLURM_ARRAY_TASK_MIN")?, number("SLURM_ARRAY_TASK_MAX")?);
@@ -98,8 +98,8 @@ impl World {
         // If an array was submitted again for some of its tasks, nothing tells how many there were.
         if first > 1 || first + count != last + 1 || !(first..=last).contains(&task) {
             let problem = format!(
-                "this is task {task} of {count} from {first} to {last}, and parts count on from 0 or 1; say which part \
-                 this is with --part"
+                "this is task {task} of {count} from {first} to {last}, and parts count on from 0 or 1; say which \
+                 part this is"
             );
             return Err(Error::config("SLURM_ARRAY_TASK_ID", problem));
         }

@@ -241,8 +241,7 @@ impl Cursor {
                 *lane = None;
             } else if lane.is_none() {
                 let problem = format!(
-                    "lane {number} of {count} is another rank's; merge the cursors of all ranks first, with \
-                     `millstream cursor merge`"
+                    "lane {number} of {count} is another rank's; merge the cursors of all ranks first"
                 );
                 return Err(Error::Merge { problem });
             }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{ConfigPlace, Error, answer};
+use super::{ConfigPlace, Error, ResumeFrom, answer};
 
 impl Error {
     /// Returns its message and those of its causes, in one line.
@@ -37,6 +37,16 @@ impl Error {
             Error::Cursor { path, problem } => {
                 json!({ "path": path.to_string_lossy(), "problem": problem })
             }
+            Error::Diverged { step, batches, resume } => json!({
+                "step": step,
+                "batches": [batches.start, batches.end],
+                "resume": resume.as_deref().map(resume_fields),
+            }),
+            Error::Checkpoint { path, problem, resume } => json!({
+                "path": path.to_string_lossy(),
+                "problem": problem,
+                "resume": resume.as_deref().map(resume_fields),
+            }),
             Error::Budget { limit } => json!({ "limit_bytes": limit }),
             Error::Panic { stage, .. } => json!({ "stage": stage }),
             Error::Stage { name, problem } => json!({ "stage": name, "problem": problem }),
@@ -47,6 +57,11 @@ impl Error {
             _ => Map::new(),
         }
     }
+}
+
+/// The arguments of a resume.
+fn resume_fields(ResumeFrom { run, step, settings }: &ResumeFrom) -> Value {
+    json!({ "run": run.to_string_lossy(), "step": step, "settings": settings })
 }
 
 /// The key, its problem, and where it is written.

@@ -148,8 +148,9 @@ fn places(source: &Source, documents: &[ExcludedDocument], known: &HashSet<&Path
             for &byte in bytes {
                 if !source.may_begin(number as u32, byte)? {
                     let path = file.path().display();
-                    let problem =
-                        format!("no document of {path} begins at byte {byte}; take it from `inspect`");
+                    let problem = format!(
+                        "no document of {path} begins at byte {byte}; take the byte from a piece of its batch"
+                    );
                     return Err(Error::config("exclude.documents", problem));
                 }
                 places.insert((number as u32, byte));
@@ -159,8 +160,10 @@ fn places(source: &Source, documents: &[ExcludedDocument], known: &HashSet<&Path
     match missing.into_iter().min() {
         None => Ok(places),
         Some(path) => {
-            let problem =
-                format!("{} is not a file of any source; write it as `inspect` does", path.display());
+            let problem = format!(
+                "{} is not a file of any source; write it as a piece of its batch does",
+                path.display()
+            );
             Err(Error::config("exclude.documents", problem))
         }
     }

@@ -61,8 +61,8 @@ pub(super) fn rounds(
     let Some(from) = start.to_count_from() else {
         let lane = (0..start.lanes()).find(|lane| start.lane(*lane).is_none()).unwrap_or_default();
         let problem = format!(
-            "lane {lane} of {} is another rank's, and the stream's length has to be counted again; merge the cursors of \
-             all ranks first, with `millstream cursor merge`",
+            "lane {lane} of {} is another rank's, and the stream's length has to be counted again; merge the cursors \
+             of all ranks first",
             start.lanes()
         );
         return Err(Error::Merge { problem });

@@ -34,8 +34,8 @@ pub(super) fn check_window(config: &Config, source: &Source, has_texts: bool) ->
             Origin::Files | Origin::Stdin | Origin::Synthetic => "it is text",
         };
         let problem = format!(
-            "\"all\" shuffles documents whose tokens are stored, and source {name} has none: {what}; run `millstream \
-             prepare` and name its output, with kind = \"shards\", or give a number of documents"
+            "\"all\" shuffles documents whose tokens are stored, and source {name} has none: {what}; prepare token \
+             shards and name them, with kind = \"shards\", or give a number of documents"
         );
         return Err(Error::config("pipeline.window", problem));
     }

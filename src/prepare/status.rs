@@ -63,7 +63,7 @@ impl fmt::Display for PrepareStatus {
         let (done, of) = self.segments();
         write!(f, "{done} of {of} {} are there", if self.is_of_rows { "lanes of rows" } else { "segments" })?;
         if done == of && !self.is_listed {
-            write!(f, ", and not their list: run `prepare` once more, for any part")?;
+            write!(f, ", and not their list: prepare any part once more")?;
         }
         if let [_] = self.parts[..] {
             return Ok(());

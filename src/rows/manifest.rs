@@ -103,10 +103,7 @@ impl RowManifest {
             ),
         };
         let text = place.read(ROW_MANIFEST, MOST_BYTES)?.ok_or_else(|| Error::Corpus {
-            problem: format!(
-                "{}: there are no rows; name a directory that `millstream prepare --rows` has made",
-                path.display()
-            ),
+            problem: format!("{}: there are no rows; name a directory of prepared rows", path.display()),
         })?;
         let manifest: Self = serde_json::from_slice(&text).map_err(|e| refuse(e.to_string()))?;
         if manifest.format != FORMAT {

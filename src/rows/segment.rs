@@ -126,7 +126,7 @@ impl RowSegment {
 
     fn wrong(&self, nth: usize) -> Error {
         let problem = format!(
-            "{}: the documents of row {nth} are wrong; remove the file, and run the same `millstream prepare` again",
+            "{}: the documents of row {nth} are wrong; remove the file, and prepare again",
             self.tokens.path().display()
         );
         Error::Corpus { problem }

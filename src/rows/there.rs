@@ -76,10 +76,13 @@ pub(super) fn lane_of(name: &str) -> Option<usize> {
 /// The error for a listed segment that is gone.
 pub(super) fn gone(place: &ShardPlace, manifest: &RowManifest, name: &str) -> Result<Error> {
     let (lane, size) = (lane_of(name).unwrap_or_default(), parts(place)?);
-    let part = if size > 1 { format!(" with --part {}/{size}", lane % size + 1) } else { String::new() };
+    let part = match size {
+        1 => "the rows".to_owned(),
+        _ => format!("part {} of {size}", lane % size + 1),
+    };
     let problem = format!(
-        "{}: it is gone, and without it lane {lane} of the {} lanes of rows (they count from 0) is not whole; run the same \
-         `millstream prepare --rows` again{part}: it makes that lane anew",
+        "{}: it is gone, and without it lane {lane} of the {} lanes of rows (they count from 0) is not whole; \
+         prepare {part} again: that makes the lane anew",
         place.of(name).display(),
         manifest.lanes()
     );
@@ -179,16 +182,13 @@ pub(crate) fn missing(place: &ShardPlace, manifest: &RowManifest) -> Result<Erro
     let so_far = format!("{at}: {whole} of {} lanes of rows are there", there.len());
     let problem = match missing.first() {
         None => {
-            format!(
-                "{at}: all rows are there, and not their list; run `millstream prepare --rows` once more, for any part"
-            )
+            format!("{at}: all rows are there, and not their list; prepare any part once more")
         }
         Some(_) if size == 1 => {
-            format!("{so_far}; run the same `millstream prepare` again: it goes on where it was stopped")
+            format!("{so_far}; prepare again: it goes on where it was stopped")
         }
         Some(first) => format!(
-            "{so_far}, and of {size} parts these are missing: {}; run the same `millstream prepare` for each of them, with \
-             --part {first}/{size} and so on",
+            "{so_far}, and of {size} parts these are missing: {}; prepare each of them, such as part {first} of {size}",
             PartNumbers(&missing)
         ),
     };

@@ -53,7 +53,7 @@ impl SegmentList {
         let Some(text) = place.read(LIST, MOST_BYTES)? else { return Ok(None) };
         Self::parse(&text, identity, width).map_err(|what| Error::Corpus {
             problem: format!(
-                "{}: this is not a list of segments: {what}; run the same `millstream prepare` again, which writes it anew",
+                "{}: this is not a list of segments: {what}; prepare again, which writes it anew",
                 place.of(LIST).display()
             ),
         })

@@ -87,7 +87,7 @@ impl Manifest {
         };
         let text = place.read(MANIFEST, MOST_BYTES)?.ok_or_else(|| Error::Corpus {
             problem: format!(
-                "{}: there is no manifest of token shards; name a directory that `millstream prepare` has made",
+                "{}: there is no manifest of token shards; name a directory of prepared shards",
                 path.display()
             ),
         })?;

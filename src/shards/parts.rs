@@ -70,15 +70,14 @@ pub(crate) fn missing(manifest: &Manifest, size: usize, is_there: impl Fn(u32) -
     let there = (0..splits).filter(|&split| is_there(split)).count();
     let so_far = format!("{there} of {splits} splits are there");
     if size == 1 {
-        return format!("{so_far}; run the same `millstream prepare` again: it goes on where it was stopped");
+        return format!("{so_far}; prepare again: it goes on where it was stopped");
     }
     let states = states(&SegmentPlan::new(manifest), size, is_there);
     let missing: Vec<usize> =
         (1..).zip(&states).filter(|(_, state)| !state.is_done()).map(|(part, _)| part).collect();
     let first = missing.first().copied().unwrap_or(1);
     format!(
-        "{so_far}, and of {size} parts these are missing: {}; run the same `millstream prepare` for each of them, with \
-         --part {first}/{size} and so on",
+        "{so_far}, and of {size} parts these are missing: {}; prepare each of them, such as part {first} of {size}",
         PartNumbers(&missing)
     )
 }

@@ -242,10 +242,7 @@ impl ShardPlace {
             _ => self.look()?,
         };
         let gone = |name: &String| Error::Corpus {
-            problem: format!(
-                "{}: it is gone; run the same `millstream prepare` again",
-                self.of(name).display()
-            ),
+            problem: format!("{}: it is gone; prepare again", self.of(name).display()),
         };
         names.iter().map(|name| files.get(name).cloned().ok_or_else(|| gone(name))).collect()
     }

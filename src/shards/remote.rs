@@ -144,8 +144,7 @@ impl RemoteSplit {
 /// The error that a block of a segment, which begins at a byte, is not as it was written.
 pub(super) fn damaged(path: &Path, byte: u64) -> Error {
     let problem = format!(
-        "{} (byte {byte}): the block there does not have its checksum; remove the file, and run the same \
-         `millstream prepare` again",
+        "{} (byte {byte}): the block there does not have its checksum; remove the file, and prepare again",
         path.display()
     );
     Error::Corpus { problem }

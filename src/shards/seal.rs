@@ -89,7 +89,7 @@ fn read(
 ) -> Result<SegmentList> {
     let (plan, width) = (SegmentPlan::new(manifest), Width::for_vocab(manifest.vocab_size));
     let gone = |name: &String| Error::Corpus {
-        problem: format!("{}: it is gone; run `millstream prepare` again", place.of(name).display()),
+        problem: format!("{}: it is gone; prepare again", place.of(name).display()),
     };
     let names: Vec<String> = (0..plan.len()).map(|segment| plan.name(segment)).collect();
     let found: Vec<&PlacedFile> =

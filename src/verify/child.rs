@@ -67,8 +67,8 @@ pub async fn serve(open: impl FnOnce(&Config) -> LoaderBuilder) -> Result<bool> 
 async fn deliver(open: impl FnOnce(&Config) -> LoaderBuilder, orders: Orders) -> Result<()> {
     let Orders { config, cursor, until, step, log, loader: _ } = orders;
     let config = config.ok_or_else(|| {
-        let problem = "this program has a Millstream loader, and was started without a config; give verify the config \
-                       too: millstream verify CONFIG --program …";
+        let problem =
+            "this program has a Millstream loader, and was started without a config; give verify the config too";
         Error::Verify { problem: problem.to_owned() }
     })?;
     let mut log = Writer::create(&log)?;

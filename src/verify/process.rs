@@ -91,10 +91,9 @@ impl Nursery<'_> {
                     }
                     Some(_) => "if your loader needs longer to open or to go on",
                 };
-                return Err(child.error(&format!(
-                    "no batch came for {:?}; {why}, raise --patience (Plan::patience)",
-                    self.patience
-                )));
+                return Err(
+                    child.error(&format!("no batch came for {:?}; {why}, raise the patience", self.patience))
+                );
             }
             self.rest(GLANCE)?;
         }

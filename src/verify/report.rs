@@ -103,7 +103,7 @@ impl fmt::Display for Report {
         let seconds = |law| format!("{:.2} s", self.seconds(law));
         writeln!(
             f,
-            "{} batches, {} rows; {} kills at work; order {}, resume {}, world {}; --seed {}",
+            "{} batches, {} rows; {} kills at work; order {}, resume {}, world {}; seed {}",
             self.batches,
             self.rows,
             self.resume_points,

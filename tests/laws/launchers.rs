@@ -79,7 +79,7 @@ fn the_config_goes_over_the_environment() {
 fn a_task_of_an_array_that_is_not_described_is_told_what_is_missing() {
     let alone = |name: &str| (name == "SLURM_ARRAY_TASK_ID").then(|| "3".to_owned());
     let error = World::of_preparing_in(alone).expect_err("of how many").to_string();
-    assert_eq!(error, "SLURM_ARRAY_TASK_MIN: the variable is not set; say which part this is with --part");
+    assert_eq!(error, "SLURM_ARRAY_TASK_MIN: the variable is not set; say which part this is");
 }
 
 #[test]

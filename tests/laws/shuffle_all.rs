@@ -190,8 +190,8 @@ fn a_mixture_takes_from_both_and_what_cannot_be_shuffled_is_refused() {
     let said = error(&mixed);
     assert_eq!(
         said,
-        "pipeline.window: \"all\" shuffles documents whose tokens are stored, and source lines has none: it is text; run \
-         `millstream prepare` and name its output, with kind = \"shards\", or give a number of documents"
+        "pipeline.window: \"all\" shuffles documents whose tokens are stored, and source lines has none: it is text; \
+         prepare token shards and name them, with kind = \"shards\", or give a number of documents"
     );
 
     let mut ordered = config.clone();

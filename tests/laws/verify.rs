@@ -331,7 +331,7 @@ fn a_child_that_fails_or_hangs_is_an_error() {
 
     let error = run("hangs", |plan| plan.patience = Duration::from_millis(300)).expect_err("it hangs");
     let said = error.to_string();
-    assert!(said.contains("no batch came for 300ms") && said.contains("raise --patience"), "{said}");
+    assert!(said.contains("no batch came for 300ms") && said.contains("raise the patience"), "{said}");
 
     let error = run("plain", |plan| plan.program = "no/such/program".into()).expect_err("it is not there");
     assert!(error.to_string().contains("no/such/program: cannot run"), "{error}");

@@ -165,8 +165,8 @@ fn whoever_finds_lanes_missing_names_their_parts() {
         "{none}"
     );
     let (_, error) = failure(&["digest", &case.rows("rows.toml", &out)]);
-    let missing = "2 of 5 lanes of rows are there, and of 3 parts these are missing: 1, 3; run the same ";
-    assert!(error.contains(missing) && error.contains("with --part 1/3 and so on"), "{error}");
+    let missing = "2 of 5 lanes of rows are there, and of 3 parts these are missing: 1, 3; prepare each";
+    assert!(error.contains(missing) && error.contains("part 1 of 3"), "{error}");
 }
 
 #[test]

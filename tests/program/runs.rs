@@ -104,9 +104,8 @@ impl Place {
         said(&output)
     }
 
-    /// What the command says that a message tells to run; it must succeed.
-    fn paste(&self, message: &str) -> String {
-        let command = told(message);
+    /// What a command that was told says; it must succeed.
+    fn paste(&self, command: &str) -> String {
         let mut shell = self.in_here("bash", &["-c", command]);
         let output = shell.output().expect("it runs");
         assert!(output.status.success(), "{command}: {}", said(&output));
@@ -192,10 +191,15 @@ fn succeeded(output: &Output) -> String {
     said(output)
 }
 
-/// The command that a message tells to run, which stands between backticks.
-fn told(message: &str) -> &str {
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    quoted.find(|quoted| quoted.contains(" --")).unwrap_or_else(|| panic!("no command: {message}"))
+/// The command that resumes a run, which is told on a line.
+fn told(said: &str) -> &str {
+    after(said, "resume with: ")
+}
+
+/// The rest of the line that begins so.
+fn after<'a>(said: &'a str, begin: &str) -> &'a str {
+    let mut lines = said.lines();
+    lines.find_map(|line| line.strip_prefix(begin)).unwrap_or_else(|| panic!("no {begin:?}: {said}"))
 }
 
 /// Flips one bit in the middle of a file.

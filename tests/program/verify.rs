@@ -60,7 +60,7 @@ fn mistakes_are_named() {
     assert!(error.starts_with("error: --world: 3 ranks cannot share 16 lanes"), "{error}");
     let (code, error) = failure(&[TINY, "-n", "5", "--patience", "0"]);
     assert_eq!(code, Some(1));
-    assert!(error.contains("no batch came for 0ns") && error.contains("raise --patience"), "{error}");
+    assert!(error.contains("no batch came for 0ns") && error.contains("raise the patience"), "{error}");
     let (code, error) = failure(&[TINY, "-n", "5", "--program", "true"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("true") && error.contains("millstream::verify::serve"), "{error}");

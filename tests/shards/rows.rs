@@ -37,7 +37,7 @@ fn one_that_is_cut_short_is_missed_and_made_anew() {
     let error = all(&config, None).expect_err("it is cut short").to_string();
     let expected_error = format!("{}: this is not a complete segment: ", path.display());
     assert!(error.starts_with(&expected_error), "{error}");
-    assert!(error.ends_with("; remove it, and run the same `millstream prepare` again"), "{error}");
+    assert!(error.ends_with("; remove it, and prepare again"), "{error}");
     run(prepare_rows(&case.config, &rows, |_| {})).expect("prepared");
     assert!(fs::read(&path).expect("a segment") == whole);
     assert_same(&all(&config, None).expect("batches"), &expected);
@@ -54,7 +54,7 @@ fn one_that_is_gone_is_named_with_its_lane() {
         error.starts_with(&format!("{}: it is gone, and without it lane 2 of", path.display())),
         "{error}"
     );
-    assert!(error.contains("run the same `millstream prepare --rows` again: it makes"), "{error}");
+    assert!(error.contains("; prepare the rows again: that makes the lane anew"), "{error}");
     run(prepare_rows(&case.config, &rows, |_| {})).expect("prepared");
     assert_same(&all(&config, None).expect("batches"), &expected);
 }
@@ -66,9 +66,9 @@ fn a_damaged_list_is_none_and_is_written_anew() {
     let whole = fs::read(&list).expect("a list");
     fs::write(&list, &whole[..100]).expect("written");
     let (is_whole, told) = said(&case, &rows);
-    assert!(!is_whole && told.contains("and not their list: run `prepare` once more"), "{told}");
+    assert!(!is_whole && told.contains("and not their list: prepare any part once more"), "{told}");
     let error = all(&config, None).expect_err("no list").to_string();
-    assert!(error.contains("run the same `millstream prepare` again, which writes it anew"), "{error}");
+    assert!(error.contains("prepare again, which writes it anew"), "{error}");
     run(prepare_rows(&case.config, &rows, |_| {})).expect("prepared");
     assert!(fs::read(&list).expect("a list") == whole);
 
@@ -77,7 +77,7 @@ fn a_damaged_list_is_none_and_is_written_anew() {
     let whole = fs::read(&list).expect("a list");
     fs::write(&list, &whole[..whole.len() / 2]).expect("written");
     let (is_whole, told) = said(&case, &case.shards());
-    assert!(!is_whole && told.contains("and not their list: run `prepare` once more"), "{told}");
+    assert!(!is_whole && told.contains("and not their list: prepare any part once more"), "{told}");
     case.prepare().expect("prepared again");
     assert!(fs::read(&list).expect("a list") == whole && said(&case, &case.shards()).0);
 }

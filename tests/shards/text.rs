@@ -324,7 +324,7 @@ fn what_is_there_is_passed_over_and_what_is_not_is_missed() {
     let lost = segments(&case.shards()).pop_last().expect("a segment");
     fs::remove_file(lost).expect("removed");
     let error = all(&case.sharded(), None).expect_err("splits are missing").to_string();
-    assert!(error.contains("of 12 splits are there; run the same `millstream prepare`"), "{error}");
+    assert!(error.contains("of 12 splits are there; prepare again"), "{error}");
     let again = case.prepare().expect("prepared");
     assert!(again.documents > 0 && again.splits == 12, "{again:?}");
     assert_same(&text, &all(&case.sharded(), None).expect("shards"));

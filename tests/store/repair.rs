@@ -69,7 +69,7 @@ fn a_damaged_list_and_a_segment_that_is_cut_short_are_made_anew() {
         moto.put(&at("segments.json"), &list[..100]);
         let told = ask("status", &into);
         assert!(
-            told.starts_with("false ") && told.contains("and not their list: run `prepare` once"),
+            told.starts_with("false ") && told.contains("and not their list: prepare any part once"),
             "{told}"
         );
         assert!(ask(what, &into).starts_with("0 "));

@@ -310,7 +310,7 @@ fn torn_checkpoints_are_passed_over_and_removed_and_the_newest_are_kept() {
 
     std::fs::write(third.join("state.json"), "{}").expect("written");
     let damaged = Checkpoint::latest(&parent).expect_err("damaged").to_string();
-    // It is not in a run's directory, so no command names it.
+    // It is not in a run's directory, so there is nothing to resume.
     let before = format!("the checkpoint before it is {}", second.display());
     assert!(damaged.contains("state.json") && damaged.ends_with(&before), "{damaged}");
 }
@@ -321,8 +321,11 @@ fn a_run_does_not_begin_where_another_is_and_another_model_does_not_resume_it() 
     let mut config = config(root.path());
     config.train.steps = 2;
     sit(&config, 10, pending()).expect("a run");
-    let error = RunDirectory::create(&config, None).expect_err("it is taken").to_string();
-    assert!(error.contains("resume") && error.contains("train.out"), "{error}");
+    let error = RunDirectory::create(&config, None).expect_err("it is taken");
+    let from = error.resume_from().expect("a run");
+    assert_eq!((from.run.as_path(), from.step, from.settings.len()), (root.path(), None, 0));
+    let error = error.to_string();
+    assert!(error.contains(&from.to_string()) && error.contains("train.out"), "{error}");
 
     let directory = RunDirectory::open(root.path()).expect("a run");
     let read = directory.config(&["train.steps=5".to_owned()]).expect("its config");

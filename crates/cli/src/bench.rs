@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::ConfigArgs;
+use super::failure::Failure;
 use super::telemetry::{Telemetry, TelemetryArgs};
 use millstream::Result;
 
@@ -58,9 +59,13 @@ impl BenchCommand {
     }
 }
 
-pub(super) async fn run(command: BenchCommand, telemetry: &Telemetry, json: bool) -> Result<ExitCode> {
+pub(super) async fn run(
+    command: BenchCommand,
+    telemetry: &Telemetry,
+    json: bool,
+) -> Result<ExitCode, Failure> {
     match command {
-        BenchCommand::Loader(args) => return loader::run(args, telemetry, json).await,
+        BenchCommand::Loader(args) => return Ok(loader::run(args, telemetry, json).await?),
         BenchCommand::Tokenizer(args) => tokenizer::run(args, json).await?,
         #[cfg(feature = "train")]
         BenchCommand::Device(config) => device::run(&config, json)?,

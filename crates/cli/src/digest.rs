@@ -7,6 +7,7 @@ use clap::Args;
 use futures::StreamExt;
 use serde::Serialize;
 
+use super::failure::Failure;
 use super::words::count;
 use super::{ConfigArgs, print_json, print_line, progress};
 use millstream::atomic::check_target;
@@ -56,7 +57,7 @@ struct Total {
     digest: String,
 }
 
-pub(super) async fn run(args: DigestArgs, json: bool) -> Result<()> {
+pub(super) async fn run(args: DigestArgs, json: bool) -> Result<(), Failure> {
     let save = args.cursor_at.as_deref().map(cursor_at).transpose()?;
     save.iter().try_for_each(|(_, path)| check_target(path))?;
     let config = args.config.load()?;
@@ -92,25 +93,24 @@ pub(super) async fn run(args: DigestArgs, json: bool) -> Result<()> {
     }
     drop(slow);
     if let Some((at, path)) = save.filter(|(at, _)| *at > batches) {
-        return Err(Error::Cursor {
-            path,
-            problem: format!("not saved: there are only {}, not {at}", count(batches, "batch")),
-        });
+        let problem = format!("not saved: there are only {}, not {at}", count(batches, "batch"));
+        return Err(Error::Cursor { path, problem }.into());
     }
     let total = Total { batches, tokens, digest: total.finalize().to_string() };
     if json {
-        print_json(&total)
+        print_json(&total)?;
     } else {
         let (batches, tokens) = (count(total.batches, "batch"), count(total.tokens, "token"));
-        print_line(&format!("{}  {batches}, {tokens}", total.digest))
+        print_line(&format!("{}  {batches}, {tokens}", total.digest))?;
     }
+    Ok(())
 }
 
-fn cursor_at(values: &[String]) -> Result<(u64, PathBuf)> {
+fn cursor_at(values: &[String]) -> Result<(u64, PathBuf), Failure> {
+    let wrong = |problem: String| Failure::usage("--cursor-at", problem);
     let [at, path] = values else {
-        return Err(Error::config("--cursor-at", "needs a number and a file"));
+        return Err(wrong("needs a number and a file".to_owned()));
     };
-    let number =
-        at.parse().map_err(|_| Error::config("--cursor-at", format!("{at:?} is not a number of batches")))?;
+    let number = at.parse().map_err(|_| wrong(format!("{at:?} is not a number of batches")))?;
     Ok((number, PathBuf::from(path)))
 }

@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ErrorKind};
 use serde_json::{Map, Value, json};
 
 use super::program::program;
-use super::{STANDARD_OUTPUT_NAME, hint, print_json, progress};
+use super::{STANDARD_OUTPUT_NAME, Written, hint, print_json, progress};
 use millstream::error::ConfigPlace;
 use millstream::{Error, Result};
 
@@ -22,8 +22,65 @@ const USAGE: u8 = 2;
 /// The exit code when the reader of standard output is gone: 128 plus the number of SIGPIPE.
 const UNREAD: u8 = 141;
 
-/// Options that name something in files. That it is not there, or is there already, is a failure, as with a path.
-const LOOKED_UP: [&str; 7] = ["--batch", "--eos", "--field", "--output", "--part", "--step", "--subset"];
+/// Why a command fails.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Its arguments are wrong, whatever the files hold. The error's key is the option, or the key of a setting.
+    Usage(Error),
+    /// Anything else. That what an option names is not there, or is there already, is a failure, as with a path.
+    Failed(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let place = if let Error::Config { place, .. } = &error { place.as_deref() } else { None };
+        match place {
+            Some(ConfigPlace::Setting(_)) => Self::Usage(error),
+            _ => Self::Failed(error),
+        }
+    }
+}
+
+impl Failure {
+    /// An option that is wrong.
+    pub(super) fn usage(option: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Usage(Error::config(option, problem))
+    }
+
+    /// The same with the place of the key that it names. A setting that does not fit the files is no wrong usage.
+    pub(super) fn placed(self, written: &Written) -> Self {
+        match self {
+            Self::Usage(error) => Self::Usage(written.place(error)),
+            Self::Failed(error) => Self::Failed(written.place(error)),
+        }
+    }
+
+    /// The exit code of a command that ends with it.
+    pub(super) fn code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => USAGE,
+            Self::Failed(error) if is_unread(error) => UNREAD,
+            Self::Failed(_) => FAILED,
+        }
+    }
+
+    /// Says what went wrong in a command that has read the config `written`, and returns the exit code. If only the
+    /// reader of standard output is gone, nothing is said, and what another rank says is not said twice.
+    pub(super) fn say(&self, written: Option<&Written>, json: bool) -> ExitCode {
+        let (Self::Usage(error) | Self::Failed(error)) = self;
+        let code = self.code();
+        if code != UNREAD && !matches!(error, Error::Peer { .. }) {
+            let message = error.chain();
+            progress::say(&format!("error: {message}"));
+            hint::after(error, written).iter().for_each(|line| progress::say(line));
+            if json {
+                let kind = if code == USAGE { "usage" } else { error.kind() };
+                report(kind, &message, code, error.fields());
+            }
+        }
+        ExitCode::from(code)
+    }
+}
 
 /// What the arguments of a command say, or, if they are wrong or ask for help, the exit code.
 pub(super) fn parsed<T>(arguments: Result<T, clap::Error>) -> Result<T, ExitCode> {
@@ -70,33 +127,6 @@ fn first_sentence(said: &str) -> String {
     lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
 }
 
-/// Says what went wrong, and returns the exit code. If only the reader of standard output is gone, nothing is said.
-pub(super) fn fail(error: &Error, json: bool) -> ExitCode {
-    fail_with(error, exit_code(error), json)
-}
-
-/// The exit code of a command that ends with this error.
-pub(super) fn exit_code(error: &Error) -> u8 {
-    match error {
-        _ if is_unread(error) => UNREAD,
-        _ if is_usage(error) => USAGE,
-        _ => FAILED,
-    }
-}
-
-/// Says what went wrong, and returns the exit code, which is `code`. What another rank says is not said twice.
-pub(super) fn fail_with(error: &Error, code: u8, json: bool) -> ExitCode {
-    if code != UNREAD && !matches!(error, Error::Peer { .. }) {
-        let message = hint::pasteable(&error.chain());
-        progress::say(&format!("error: {message}"));
-        if json {
-            let kind = if code == USAGE { "usage" } else { error.kind() };
-            report(kind, &message, code, error.fields());
-        }
-    }
-    ExitCode::from(code)
-}
-
 /// Says that the program ends at once because somebody insisted, and returns the exit code.
 pub(super) fn stopped(message: &str, json: bool) -> u8 {
     progress::say(message);
@@ -104,15 +134,6 @@ pub(super) fn stopped(message: &str, json: bool) -> u8 {
         report("stopped", message, FAILED, Map::new());
     }
     FAILED
-}
-
-/// Whether an argument is wrong: the error names an option instead of a key of the config, or a `--set`.
-fn is_usage(error: &Error) -> bool {
-    let Error::Config { key, place, .. } = error else { return false };
-    match place.as_deref() {
-        Some(ConfigPlace::Setting(_)) => true,
-        _ => key.starts_with("--") && !LOOKED_UP.contains(&key.as_str()),
-    }
 }
 
 /// Whether the error is only that the reader of standard output is gone.
@@ -146,10 +167,11 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_names_an_option_is_wrong_usage() {
-        let is_usage = |key: &str| is_usage(&Error::config(key, "x"));
+    fn wrong_options_and_settings_are_usage_and_nothing_else_is() {
         let set = Error::config("seed", "x").at(ConfigPlace::Setting("seed=x".to_owned()));
-        assert!(super::is_usage(&set) && is_usage("--world"));
-        assert!(!is_usage("seed") && !is_usage("--step") && !is_usage("--batch") && !is_usage("--output"));
+        assert_eq!([Failure::usage("--world", "x").code(), Failure::from(set).code()], [USAGE; 2]);
+        let in_file = Error::config("seed", "x").at(ConfigPlace::File("a.toml".into()));
+        let others = [in_file, Error::config("seed", "x"), Error::config("--batch", "x")];
+        assert_eq!(others.map(|error| Failure::from(error).code()), [FAILED; 3]);
     }
 }

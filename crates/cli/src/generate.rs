@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde::Serialize;
 
+use super::failure::Failure;
 use super::settings::Settings;
 use super::{STANDARD_OUTPUT_NAME, Written, print_json, print_line, progress};
 use millstream::tokenizer::Tokenizer;
@@ -110,11 +111,11 @@ impl Loaded {
         Ok(Self { model, tokenizer, begin, ends })
     }
 
-    async fn of_hugging_face(args: &GenerateArgs) -> Result<Self> {
+    async fn of_hugging_face(args: &GenerateArgs) -> Result<Self, Failure> {
         let pretrained = Pretrained::open(&args.model)?;
         if args.at.is_some() {
             let problem = "a Hugging Face model directory has no checkpoints; leave it out";
-            return Err(Error::config("--at", problem));
+            return Err(Failure::usage("--at", problem));
         }
         let mut base = Config::default().with_model(pretrained.model().clone());
         base.pipeline.seq_len = pretrained.max_seq_len().min(SEEN);
@@ -123,7 +124,7 @@ impl Loaded {
         if config.tokenizer.train.is_some() {
             let problem =
                 "the model has a tokenizer, and the ids of another one would mean other text; leave it out";
-            return Err(Error::config("tokenizer.train", problem));
+            return Err(Error::config("tokenizer.train", problem).into());
         }
         if config.tokenizer.is_learned() {
             config.tokenizer = config.tokenizer.with_json(pretrained.own_tokenizer()?);
@@ -143,7 +144,7 @@ pub(super) async fn open_alone(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     millstream::loader::open_tokenizer(&alone).await
 }
 
-pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
+pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<(), Failure> {
     let mut slow = Some(progress::slow("loading the model"));
     // A run has a config.toml, and a Hugging Face model directory a config.json.
     let loaded = match RunDirectory::open(&args.model) {
@@ -163,7 +164,7 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
     if json {
         let text = complete(&loaded.model, tokenizer, prompt, &sampling, |_| Ok(()))?;
         drop(slow);
-        return print_json(&Generated { prompt, text });
+        return Ok(print_json(&Generated { prompt, text })?);
     }
     // Print nothing before the first piece is there, so that errors come first.
     let mut begun = false;
@@ -174,7 +175,7 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<()> {
         write!(out, "{before}{piece}").and_then(|()| out.flush())
     })?;
     drop(slow);
-    print_line(if text.is_empty() { prompt } else { "" })
+    Ok(print_line(if text.is_empty() { prompt } else { "" })?)
 }
 
 /// The default way to sample from a config's model.

@@ -5,10 +5,10 @@ use std::env;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use clap::CommandFactory;
-
-use super::NAME as PROGRAM;
 use super::program::program;
+use super::{NAME as PROGRAM, Written};
+use millstream::Error;
+use millstream::error::ResumeFrom;
 
 /// The features of the build that are not on by default and change what the program can do.
 const FEATURES: [(&str, bool); 5] = [
@@ -104,30 +104,32 @@ fn quoted(argument: &str) -> Cow<'_, str> {
     shlex::try_quote(argument).unwrap_or(Cow::Borrowed(argument))
 }
 
-/// The text with every `millstream COMMAND` in it written the way the program was started.
-pub(super) fn pasteable(text: &str) -> String {
-    let program = super::Args::command();
-    let commands: Vec<&str> = program.get_subcommands().map(|command| command.get_name()).collect();
-    rewritten(text, &commands, again())
+/// The command that resumes a run.
+pub(super) fn resume(from: &ResumeFrom) -> String {
+    let mut arguments =
+        vec!["train".to_owned(), "--resume".to_owned(), from.run.to_string_lossy().into_owned()];
+    if let Some(step) = from.step {
+        arguments.extend(["--at".to_owned(), step.to_string()]);
+    }
+    arguments.extend(from.settings.iter().flat_map(|setting| ["--set".to_owned(), setting.clone()]));
+    command(arguments)
 }
 
-fn rewritten(text: &str, commands: &[&str], again: &str) -> String {
-    let mut done = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(PROGRAM) {
-        let (before, from) = rest.split_at(at);
-        let after = &from[PROGRAM.len()..];
-        let is_a_word = !before.ends_with(|c: char| c.is_alphanumeric() || "/_-.".contains(c));
-        let command = after
-            .strip_prefix(' ')
-            .and_then(|after| after.split(|c: char| !c.is_ascii_lowercase() && c != '-').next());
-        let is_command = is_a_word && command.is_some_and(|command| commands.contains(&command));
-        done.push_str(before);
-        done.push_str(if is_command { again } else { PROGRAM });
-        rest = after;
+/// What to run after an error of a command that has read the config `written`, on lines.
+pub(super) fn after(error: &Error, written: Option<&Written>) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(from) = error.resume_from() {
+        lines.push(format!("resume with: {}", resume(from)));
     }
-    done.push_str(rest);
-    done
+    if let Error::Diverged { batches, .. } = error
+        && let Some(Written { config: Some(config), settings }) = written
+    {
+        let (config, batch) = (config.to_string_lossy(), batches.start.to_string());
+        let settings = settings.all().iter().flat_map(|setting| ["--set", setting.as_str()]);
+        let inspect = command(["inspect", &*config, "--batch", &*batch].into_iter().chain(settings));
+        lines.push(format!("see the batch with: {inspect}"));
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -171,31 +173,17 @@ mod tests {
     }
 
     #[test]
-    fn only_commands_are_rewritten() {
-        let rewritten = |text| rewritten(text, &["train", "cursor"], "cargo run --");
-        assert_eq!(
-            rewritten("go on with `millstream train --resume x`"),
-            "go on with `cargo run -- train --resume x`"
-        );
-        assert_eq!(
-            rewritten("millstream cursor merge\nmillstream train"),
-            "cargo run -- cursor merge\ncargo run -- train"
-        );
-        for same in [
-            "the version of millstream that saved it",
-            "millstream::verify::serve",
-            "target/release/millstream train",
-            "millstream trains",
-            "a millstream",
-        ] {
-            assert_eq!(rewritten(same), same);
-        }
-    }
-
-    #[test]
     fn arguments_are_quoted() {
         let said = command(["inspect", "my data/it's.toml", "--set", "pipeline.window=1"]);
         let words = shlex::split(&said).expect("words of a shell");
         assert_eq!(words[words.len() - 4..], ["inspect", "my data/it's.toml", "--set", "pipeline.window=1"]);
+    }
+
+    #[test]
+    fn a_resume_has_its_directory_step_and_settings() {
+        let mut from = ResumeFrom { run: "my runs/a".into(), step: None, settings: Vec::new() };
+        assert!(resume(&from).ends_with(" train --resume 'my runs/a'"), "{}", resume(&from));
+        (from.step, from.settings) = (Some(5), vec!["train.lr=1e-4".to_owned()]);
+        assert!(resume(&from).ends_with(" --at 5 --set 'train.lr=1e-4'"), "{}", resume(&from));
     }
 }

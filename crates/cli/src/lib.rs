@@ -62,7 +62,7 @@ mod train;
 mod verify;
 mod words;
 
-use failure::{exit_code, fail, fail_with};
+use failure::Failure;
 pub use program::Program;
 use settings::Settings;
 use telemetry::{Finish, Telemetry, TelemetryArgs};
@@ -372,13 +372,13 @@ fn obey(args: Args) -> ExitCode {
     let seen = command.telemetry().filter(|_| !is_aside);
     let telemetry = match seen.map_or_else(|| Ok(Telemetry::default()), Telemetry::open) {
         Ok(telemetry) => telemetry,
-        Err(error) => return fail(&error, json),
+        Err(error) => return Failure::from(error).say(None, json),
     };
     let _finish = Finish(telemetry.clone());
     logging::init(&telemetry, is_aside);
     let runtime = match runtime() {
         Ok(runtime) => runtime,
-        Err(error) => return fail(&error, json),
+        Err(error) => return Failure::from(error).say(None, json),
     };
     let written = command.written();
     // Left after all has been said: the others may wait for this process.
@@ -387,44 +387,42 @@ fn obey(args: Args) -> ExitCode {
     let done = runtime.block_on(async {
         telemetry.serve();
         match command {
-            Command::Init(args) => init::run(args, json).await,
-            Command::Check(args) => check::run(args, json).await,
+            Command::Init(args) => init::run(args, json).await?,
+            Command::Check(args) => check::run(args, json).await?,
             #[cfg(feature = "train")]
-            Command::Train(args) => return train::run(args, &mut peers, &telemetry, json).await,
+            Command::Train(args) => return Ok(train::run(args, &mut peers, &telemetry, json).await?),
             #[cfg(feature = "train")]
-            Command::Report(args) => report::run(&args, json),
+            Command::Report(args) => report::run(&args, json)?,
             #[cfg(feature = "train")]
-            Command::Generate(args) => generate::run(args, json).await,
-            Command::Tokenizer(command) => tokenizer::run(command, json).await,
+            Command::Generate(args) => generate::run(args, json).await?,
+            Command::Tokenizer(command) => tokenizer::run(command, json).await?,
             #[cfg(feature = "train")]
-            Command::Model(command) => model::run(command, json).await,
-            Command::Prepare(args) => return prepare::run(args, json).await,
-            Command::Import(args) => exchange::import(&args, json).await,
-            Command::Export(args) => exchange::export(&args, json).await,
+            Command::Model(command) => model::run(command, json).await?,
+            Command::Prepare(args) => return Ok(prepare::run(args, json).await?),
+            Command::Import(args) => exchange::import(&args, json).await?,
+            Command::Export(args) => exchange::export(&args, json).await?,
             Command::Bench(command) => return bench::run(command, &telemetry, json).await,
-            Command::Digest(args) => digest::run(args, json).await,
-            Command::Cursor(command) => cursor::run(command, json),
-            Command::Inspect(args) => inspect::run(args, json).await,
+            Command::Digest(args) => digest::run(args, json).await?,
+            Command::Cursor(command) => cursor::run(command, json)?,
+            Command::Inspect(args) => inspect::run(args, json).await?,
             Command::Verify(args) => return verify::run(args, json).await,
-            Command::Config(command) => config::run(&command, json),
-            Command::Completions(args) => completions::run(&args, json),
-            Command::VerifyChild => return verify::child().await,
-            Command::CompareChild => bench::compare::serve().await,
+            Command::Config(command) => config::run(&command, json)?,
+            Command::Completions(args) => completions::run(&args, json)?,
+            Command::VerifyChild => return Ok(verify::child().await?),
+            Command::CompareChild => bench::compare::serve().await?,
         }
-        .map(|()| ExitCode::SUCCESS)
+        Ok::<_, Failure>(ExitCode::SUCCESS)
     });
     // Nobody waits for jobs that are still running when the command has ended.
     runtime.shutdown_background();
-    done.unwrap_or_else(|error| {
-        // Wrong usage is what the arguments show by themselves. That a `--set` does not fit the files is none.
-        let code = exit_code(&error);
-        let error = match written {
-            Some(written) => written.place(error),
-            None => error,
+    done.unwrap_or_else(|failure| {
+        let failure = match &written {
+            Some(written) => failure.placed(written),
+            None => failure,
         };
-        let exit = fail_with(&error, code, json);
+        let exit = failure.say(written.as_ref(), json);
         #[cfg(feature = "train")]
-        peers.abort(code);
+        peers.abort(failure.code());
         exit
     })
 }

@@ -14,6 +14,7 @@ use super::stop::Words;
 use super::telemetry::{Telemetry, TelemetryArgs};
 use super::words::{bytes, count};
 use super::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
+use millstream::error::ResumeFrom;
 use millstream::loader::{Watch, with_rows};
 use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Meters, Result};
@@ -191,9 +192,9 @@ pub(super) async fn run(
 
 /// Says what an interrupted run has saved, and how it goes on.
 fn say_saved(config: &Config, outcome: &Outcome, meters: Option<Meters>, json: bool) {
-    let run = config.train.out.to_string_lossy();
+    let from = ResumeFrom { run: config.train.out.clone(), step: None, settings: Vec::new() };
     progress::say(&format!("saved {} after step {}", outcome.checkpoint.display(), outcome.step));
-    progress::say(&format!("resume with: {}", hint::command(["train", "--resume", &run])));
+    progress::say(&format!("resume with: {}", hint::resume(&from)));
     if !json {
         // All is saved, and whoever asked may be gone, with the terminal.
         drop(print_waits(outcome, meters));

@@ -10,9 +10,10 @@ use clap::Args;
 use futures::FutureExt;
 use serde::Serialize;
 
+use super::failure::Failure;
 use super::program::program;
 use super::settings::Settings;
-use super::{INTERRUPTED, Written, print_json, print_line, stop};
+use super::{INTERRUPTED, Written, hint, print_json, print_line, stop};
 use millstream::config::Seconds;
 use millstream::verify::{Check, Difference, Law, Plan, Report};
 use millstream::{Config, Error, Loader, Result};
@@ -109,7 +110,7 @@ struct First<'a> {
     difference: &'a Difference,
 }
 
-pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
+pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode, Failure> {
     let requested = stop::requested().shared();
     let given_up = stop::flag(requested.clone());
     let directory =
@@ -135,7 +136,7 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode> {
 }
 
 /// What is to be compared. A tokenizer that has to be learned is written to `directory`.
-async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan> {
+async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan, Failure> {
     let (program, arguments) = match &args.program {
         Some(program) => command(program)?,
         None => {
@@ -153,7 +154,7 @@ async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan> {
             Plan::new(millstream::loader::resolved(&config).await?, program)
         }
         None if !args.settings.all().is_empty() => {
-            return Err(Error::config("--set", "it overrides a key of a config; give the config too"));
+            return Err(Failure::usage("--set", "it overrides a key of a config; give the config too"));
         }
         None => Plan::of_any(program),
     };
@@ -162,7 +163,7 @@ async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan> {
     plan.depths = args.depth.map_or(plan.depths, plain);
     plan.worlds = args.world.map_or(plan.worlds, plain);
     plan.patience = Duration::try_from_secs_f64(args.patience.0)
-        .map_err(|e| Error::config("--patience", format!("it is too long: {e}")))?;
+        .map_err(|e| Failure::usage("--patience", format!("it is too long: {e}")))?;
     plan.seed = args.seed.unwrap_or(plan.seed);
     plan.check().map_err(by_option)?;
     if let Some(config) = plan.config_mut() {
@@ -179,28 +180,28 @@ async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan> {
 }
 
 /// A program and its arguments. A file may have spaces in its path.
-fn command(program: &Path) -> Result<(PathBuf, Vec<String>)> {
+fn command(program: &Path) -> Result<(PathBuf, Vec<String>), Failure> {
     let line = match program.to_str() {
         Some(line) if !program.is_file() => line,
         _ => return Ok((program.to_owned(), Vec::new())),
     };
     let Some(words) = shlex::split(line) else {
-        return Err(Error::config("--program", format!("a quote is not closed: {line}")));
+        return Err(Failure::usage("--program", format!("a quote is not closed: {line}")));
     };
     let mut words = words.into_iter();
     match words.next() {
         Some(program) => Ok((program.into(), words.collect())),
-        None => Err(Error::config("--program", "it is empty; give a file or a command line")),
+        None => Err(Failure::usage("--program", "it is empty; give a file or a command line")),
     }
 }
 
 /// The error with the option that is wrong, instead of the plan's field of that name.
-fn by_option(error: Error) -> Error {
+fn by_option(error: Error) -> Failure {
     match error {
         Error::Config { key, problem, .. } if ["batches", "workers", "depth", "world"].contains(&&*key) => {
-            Error::config(format!("--{key}"), problem)
+            Failure::usage(format!("--{key}"), problem)
         }
-        error => error,
+        error => error.into(),
     }
 }
 
@@ -232,6 +233,6 @@ fn summary(report: &Report) -> Summary<'_> {
 pub(super) async fn child() -> Result<ExitCode> {
     match millstream::verify::serve(Loader::builder).await? {
         true => Ok(ExitCode::SUCCESS),
-        false => Err(Error::config(CHILD, "only `millstream verify` starts this")),
+        false => Err(Error::config(CHILD, format!("only `{}` starts this", hint::command(["verify"])))),
     }
 }

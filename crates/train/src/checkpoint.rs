@@ -208,7 +208,7 @@ impl Checkpoint {
     /// Opens the checkpoint at `path`. Its other files are checked when they are loaded.
     ///
     /// # Errors
-    /// [`Error::Io`] if its state cannot be read, [`Error::Cursor`] if it is damaged or has another format version.
+    /// [`Error::Io`] if its state cannot be read, [`Error::Checkpoint`] if it is damaged or has another format version.
     pub fn open(path: &Path) -> Result<Self> {
         let files = Files::open(path)?;
         let file = files.checked(STATE)?;
@@ -237,7 +237,7 @@ impl Checkpoint {
     /// Returns the cursor where the data continues; `None` if no batch was read before the checkpoint.
     ///
     /// # Errors
-    /// As [`Cursor::load`]; [`Error::Cursor`] if the file is damaged.
+    /// As [`Cursor::load`]; [`Error::Checkpoint`] if the file is damaged.
     pub fn cursor(&self) -> Result<Option<Cursor>> {
         self.files.checked_if_any(CURSOR)?.map(Cursor::load).transpose()
     }
@@ -245,7 +245,7 @@ impl Checkpoint {
     /// Loads its parameters into `model`, replacing those of `model`.
     ///
     /// # Errors
-    /// [`Error::Cursor`] if the file is damaged, or `model` has another shape.
+    /// [`Error::Checkpoint`] if the file is damaged, or `model` has another shape.
     pub fn model<M: Module>(&self, model: M) -> Result<M> {
         let path = self.files.checked(MODEL)?;
         load_into(model, ModuleRecord::load(&path), path)
@@ -273,10 +273,11 @@ impl Checkpoint {
     pub(super) fn require_gpt(&self) -> Result<()> {
         match self.state.model.0.contains_key("model.layers") {
             true => Ok(()),
-            false => Err(Error::Cursor {
+            false => Err(Error::Checkpoint {
                 path: self.path().to_owned(),
                 problem: "its model is not the GPT that comes with Millstream; use it in the program that trained it"
                     .to_owned(),
+                resume: None,
             }),
         }
     }
@@ -284,7 +285,7 @@ impl Checkpoint {
     /// Loads its moments into `optimizer`, which must have been made for the [`model`](Self::model) loaded before.
     ///
     /// # Errors
-    /// [`Error::Cursor`] if the file is damaged.
+    /// [`Error::Checkpoint`] if the file is damaged.
     pub fn optimizer(&self, optimizer: Optimizer) -> Result<Optimizer> {
         optimizer.load(&self.files.checked(OPTIMIZER)?)
     }
@@ -292,7 +293,7 @@ impl Checkpoint {
     /// Loads its counts of targets, for `vocab` ids.
     ///
     /// # Errors
-    /// As [`Unigram::load`]; [`Error::Cursor`] if the file is damaged.
+    /// As [`Unigram::load`]; [`Error::Checkpoint`] if the file is damaged.
     pub fn unigram(&self, vocab: usize) -> Result<Unigram> {
         Unigram::load(&self.files.checked(UNIGRAM)?, vocab)
     }
@@ -301,5 +302,5 @@ impl Checkpoint {
 /// Puts the parameters of a record, read from `path`, into `model`.
 fn load_into<M: Module>(model: M, record: Result<ModuleRecord, RecordError>, path: PathBuf) -> Result<M> {
     let loaded = record.and_then(|record| model.try_load_record(record));
-    loaded.map_err(|e| Error::Cursor { path, problem: e.to_string() })
+    loaded.map_err(|e| Error::Checkpoint { path, problem: e.to_string(), resume: None })
 }

@@ -12,11 +12,11 @@ use crate::file_names::{
     CHECKPOINTS, CONFIG, CONFIG_COPY, FILES, INIT, METRICS, SAMPLES, SETTINGS, TENSORBOARD, TOKENIZER,
 };
 use crate::model::Gpt;
-use crate::{advice, pretrained};
+use crate::pretrained;
 use millstream::atomic::write_atomically;
 use millstream::config::{Config, ModelConfig, TokenizerConfig};
 use millstream::disk;
-use millstream::error::{Error, Result};
+use millstream::error::{Error, Result, ResumeFrom};
 use millstream::lock::DirLock;
 use millstream::tokenizer::Tokenizer;
 use millstream::trail;
@@ -48,7 +48,7 @@ impl RunDirectory {
     /// With `train.init`, it also gets the files of that model that an export needs.
     ///
     /// # Errors
-    /// [`Error::Config`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it,
+    /// [`Error::Checkpoint`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it,
     /// [`Error::Io`] if it cannot be written.
     pub fn create(config: &Config, tokenizer_json: Option<&str>) -> Result<Self> {
         let run = Self { root: config.train.out.clone(), lock: None }.claim()?;
@@ -77,7 +77,7 @@ impl RunDirectory {
     /// Returns the directory that a new run would use; makes nothing.
     ///
     /// # Errors
-    /// [`Error::Config`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it.
+    /// [`Error::Checkpoint`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it.
     pub fn vacant(config: &Config) -> Result<Self> {
         let run = Self { root: config.train.out.clone(), lock: None };
         // A run that has begun has its config: only there can another process run, and a lock be written.
@@ -92,10 +92,13 @@ impl RunDirectory {
         if Checkpoint::steps(&self.checkpoints())?.is_empty() {
             return Ok(());
         }
-        let (out, resume) = (self.root.display(), advice::resume(&self.root, &[]));
-        let problem =
-            format!("{out} holds the checkpoints of a run; go on with {resume}, or set another train.out");
-        Err(Error::config("train.out", problem))
+        let resume = ResumeFrom { run: self.root.clone(), step: None, settings: Vec::new() };
+        Err(Error::Checkpoint {
+            path: self.root.clone(),
+            problem: "it holds the checkpoints of a run; set another train.out, or go on with that run"
+                .to_owned(),
+            resume: Some(Box::new(resume)),
+        })
     }
 
     /// Claims the directory for this process, until the last clone of the result is dropped. [`drive`](crate::drive())

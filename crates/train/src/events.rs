@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use millstream::error::ResumeFrom;
 use millstream::loader::Watch;
 use millstream::meter::{StageShare, Verdict};
 
@@ -160,6 +161,9 @@ pub trait Observer {
 
     /// Called with a message that a person should read once.
     fn on_message(&mut self, _message: &str) {}
+
+    /// Called after a message that says that the run can be resumed, with where.
+    fn on_resumable(&mut self, _from: &ResumeFrom) {}
 }
 
 /// Ignores all events.

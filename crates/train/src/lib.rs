@@ -26,7 +26,7 @@
 //! | [`model`] | the trait of models; the GPT, its inputs and outputs |
 //! | `kernels` | its operations and their gradients, on the CPU and on GPUs |
 //! | [`device`] | burn's devices by their names, and numbers read from them |
-//! | `advice`, `events`, `file_names` | commands that messages name; a run's reports; the names of the files in a run's directory |
+//! | `events`, `file_names` | a run's reports; the names of the files in a run's directory |
 //!
 //! # Features
 //!
@@ -36,7 +36,6 @@
 //! | `mpi` | training in several processes, which sum their gradients over MPI |
 //! | `learner` | `BurnLoader`, which feeds burn's own `Learner` |
 
-mod advice;
 #[cfg(feature = "learner")]
 mod burn_loader;
 pub mod checkpoint;

@@ -144,7 +144,7 @@ fn no_model(path: &Path) -> String {
         parts.len() <= 2 && parts.iter().all(|part| !part.is_empty() && !part.starts_with(['.', '~']))
     };
     if path.join(file_names::CONFIG).is_file() {
-        "it is a run's directory; write its model with `millstream model export` first".to_owned()
+        "it is a run's directory; export its model first".to_owned()
     } else if path.join(ADAPTER).is_file() {
         "it holds an adapter, and not a whole model; merge it into its base model (PEFT: `merge_and_unload`, then \
          `save_pretrained`), and name the directory of that"

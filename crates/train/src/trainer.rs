@@ -176,8 +176,8 @@ impl<M: LanguageModel> Trainer<M> {
     /// on the same kind of machine, if the batches continue at the [`cursor`](Self::cursor).
     ///
     /// # Errors
-    /// [`Error::Fingerprint`] if the model had another shape or tokenizer, [`Error::Cursor`] and [`Error::Io`] if the
-    /// checkpoint cannot be read.
+    /// [`Error::Fingerprint`] if the model had another shape or tokenizer, [`Error::Checkpoint`] and [`Error::Io`] if
+    /// the checkpoint cannot be read.
     pub fn restored(mut self, checkpoint: &Checkpoint) -> Result<Self> {
         self.state.model.check(&checkpoint.state().model)?;
         let model = checkpoint.model(self.take_model())?;

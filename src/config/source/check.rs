@@ -178,7 +178,7 @@ impl SourceConfig {
             SourceKind::Rows => "rows are tokens already; remove it",
             _ if self.is_stdin() => "standard input comes only once; remove it",
             _ if self.sample.is_some() => {
-                "each epoch draws other documents, so that none sees whole splits; use `millstream prepare` instead"
+                "each epoch draws other documents, so that none sees whole splits; prepare token shards instead"
             }
             _ => {
                 let is_limit = cache.limit.0 >= 1 << 20;

@@ -85,7 +85,7 @@ pub(super) async fn unlearned(config: &Config, source: &Source) -> Result<Option
 fn refuse_standard_input(config: &Config) -> Result<()> {
     if config.sources.iter().any(SourceConfig::is_stdin) {
         let problem = "standard input comes only once, so no tokenizer can be learned from it before it is read; \
-                       learn one first, with `millstream tokenizer train`, and set tokenizer.path";
+                       learn one first, and set tokenizer.path";
         return Err(Error::config("tokenizer", problem));
     }
     Ok(())

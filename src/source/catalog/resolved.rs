@@ -93,9 +93,7 @@ fn matched(key: &str, path: &str, stores: &Arc<Stores>) -> Result<Vec<ShardPlace
     }
     let found = patterns::directories(key, path)?;
     if found.is_empty() {
-        let problem = format!(
-            "no directory matches {path:?}; set {key} to a directory that `millstream prepare` has made"
-        );
+        let problem = format!("no directory matches {path:?}; set {key} to a directory of prepared tokens");
         return Err(Error::Corpus { problem });
     }
     Ok(found.into_iter().map(ShardPlace::Directory).collect())

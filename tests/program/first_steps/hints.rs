@@ -30,9 +30,12 @@ fn told(by_cargo: bool) -> String {
 fn a_hint_starts_the_program_as_it_was_started() {
     let program = env!("CARGO_BIN_EXE_millstream");
     let by_path = told(false);
-    assert!(by_path.contains(&format!("`{program} train --resume 'RUN'`")), "{by_path}");
+    assert!(by_path.contains(&format!("resume with: {program} train --resume 'RUN'\n")), "{by_path}");
     let by_cargo = told(true);
-    assert!(by_cargo.contains("`cargo run ") && by_cargo.contains(" -- train --resume 'RUN'`"), "{by_cargo}");
+    assert!(
+        by_cargo.contains("resume with: cargo run ") && by_cargo.contains(" -- train --resume 'RUN'\n"),
+        "{by_cargo}"
+    );
 }
 
 #[test]

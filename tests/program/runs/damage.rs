@@ -26,7 +26,7 @@ fn a_flipped_bit_in_any_file_is_refused_and_the_checkpoint_before_it_goes_on() {
         let named = if name == "blake3.txt" { format!("{run}/{NEWEST}/") } else { format!("{run}/{file}") };
         assert!(error.starts_with(&format!("error: {named}")) && error.contains("damaged"), "{error}");
         assert!(told(&error).ends_with(&format!(" train --resume '{run}' --at 10")), "{error}");
-        let said = place.paste(&error);
+        let said = place.paste(told(&error));
         assert!(said.contains("checkpoints/aside-step-00000020"), "{said}");
         assert_eq!(place.losses(&run), whole, "{name}");
         // The checkpoint that it made is whole.
@@ -46,11 +46,14 @@ fn generate_refuses_a_damaged_model_and_takes_an_earlier_one() {
         flip(&place.path(&run).join(NEWEST).join(name));
         let error = place.fail(&["generate", &run, "file"]);
         assert!(error.contains(&format!("{run}/{NEWEST}/{name}")), "{error}");
-        assert!(error.contains("--at 10 takes the checkpoint before it"), "{error}");
+        assert!(
+            error.contains(&format!("take the checkpoint before it: resume {run} from step 10")),
+            "{error}"
+        );
         let earlier = place.program(&["generate", &run, "file", "--at", "10"]).output().expect("it runs");
         assert_eq!(earlier.stdout, before.stdout);
         let error = place.fail(&["model", "export", &run, "-o", "model"]);
-        assert!(error.contains("--at 10 takes the checkpoint before it"), "{error}");
+        assert!(error.contains("take the checkpoint before it") && error.contains("step 10"), "{error}");
     }
     // What it does not read does not matter.
     flip(&place.path("run").join(NEWEST).join("optimizer.bpk"));
@@ -77,7 +80,12 @@ fn a_checkpoint_under_the_name_of_another_step_is_refused() {
     assert!(error.contains("this is the checkpoint of step 10, not of step 20"), "{error}");
     assert!(told(&error).ends_with(" train --resume run --at 10"), "{error}");
     assert!(place.path("run").join(NEWEST).is_dir(), "nothing is moved");
-    place.paste(&error);
+    let output = place.program(&["train", "--resume", "run", "--json"]).output().expect("it runs");
+    let failed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let (kind, resume) = (&failed["error"]["kind"], &failed["error"]["resume"]);
+    let expected = serde_json::json!({ "run": "run", "step": 10, "settings": [] });
+    assert_eq!((kind, resume), (&"checkpoint".into(), &expected));
+    place.paste(told(&error));
 }
 
 #[test]
@@ -259,6 +267,7 @@ fn a_disk_that_fails_costs_no_step() {
         let (code, told) = run.end();
         assert_eq!(code, Some(1), "{path}: {told}");
         assert!(told.contains("saved run/checkpoints/step-") && told.contains(path), "{path}: {told}");
+        assert!(super::told(&told).ends_with(" train --resume run"), "{path}: {told}");
         let step = |name: &String| name["step-".len()..].parse::<u64>().expect("a step");
         let saved = names(&place, "run").last().map(step).expect("a checkpoint");
         assert!(saved >= reached, "{path}: {saved} {reached}");

@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-use super::{Place, told};
+use super::{Place, after, told};
 
 #[test]
 fn settings_of_a_resume_stay_and_the_hint_goes_on_with_them() {
@@ -13,7 +13,7 @@ fn settings_of_a_resume_stay_and_the_hint_goes_on_with_them() {
     running.send(Signal::SIGINT);
     let (code, said) = running.end();
     assert_eq!(code, Some(130), "{said}");
-    let hint = said.lines().find_map(|line| line.strip_prefix("resume with: ")).expect("a hint");
+    let hint = told(&said);
     let reached = place.losses("run").last().expect("steps").0;
 
     // What is printed goes on.
@@ -93,7 +93,7 @@ fn a_finished_run_says_so_and_how_to_go_on() {
     let said = place.succeed(&["train", "--resume", "run"]);
     assert!(said.contains("the run is finished: it has done 20 of 20 steps; raise train.steps"), "{said}");
     assert!(told(&said).ends_with(" train --resume run --set 'train.steps=40'"), "{said}");
-    place.paste(&said);
+    place.paste(told(&said));
     assert_eq!(place.losses("run").len(), 40);
 }
 
@@ -135,20 +135,19 @@ fn a_run_that_diverges_names_the_step_and_the_batch_and_a_way_on() {
     // A rate that no model survives.
     let wild = ["--set", "train.steps=40", "--set", "train.lr=1e30", "--set", "train.min_lr=1e30"];
     let error = place.fail(&[&["train", "--resume", "run"][..], &wild].concat());
-    let error = error.lines().last().expect("an error");
-    assert!(error.starts_with("error: step 2") && error.contains(" (batch 2"), "{error}");
-    assert!(error.contains("the gradient is not finite") && error.contains("go on from step 20"), "{error}");
-    let command = told(error);
-    assert!(command.ends_with("--set 'train.lr=5e29' --set 'train.min_lr=5e29'"), "{error}");
-    let slower = command.replace("5e29", "1e-4");
-    place.paste(&format!("`{slower}`"));
+    let message = after(&error, "error: step 2");
+    assert!(message.contains(" (batch 2") && message.contains("the gradient is not finite"), "{error}");
+    assert!(message.ends_with("resume run from step 20 with train.lr=5e29 and train.min_lr=5e29"), "{error}");
+    let command = told(&error);
+    assert!(command.ends_with(" --at 20 --set 'train.lr=5e29' --set 'train.min_lr=5e29'"), "{error}");
+    place.paste(&command.replace("5e29", "1e-4"));
     assert_eq!(place.losses("run").len(), 40);
-    // The other command shows the batch.
-    let inspect = error.split('`').nth(3).expect("a second command");
-    place.paste(&format!("`{inspect}`"));
+    place.paste(after(&error, "see the batch with: "));
 
     let new = Place::new();
     let error = new.fail(&[&["train", "run.toml"][..], &wild].concat());
-    assert!(error.contains("nothing is saved yet, so start again with a lower train.lr"), "{error}");
+    assert!(error.contains("lower train.lr or raise train.warmup"), "{error}");
+    assert!(!error.contains("resume with: "), "nothing is saved: {error}");
+    new.paste(after(&error, "see the batch with: "));
     new.succeed(&["train", "run.toml"]);
 }

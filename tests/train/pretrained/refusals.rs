@@ -197,7 +197,7 @@ fn what_is_no_model_says_what_is_missing() {
     fs::write(place.path().join("config.toml"), "").expect("written");
     assert!(refused(&place.path().join("config.toml")).contains("it is a file"));
     let error = refused(place.path());
-    assert!(error.contains("millstream model export"), "{error}");
+    assert!(error.contains("export its model"), "{error}");
 
     let (_place, directory) = written();
     fs::remove_file(directory.join("model.safetensors")).expect("removed");

@@ -14,8 +14,9 @@ use clap::Args;
 use serde::Serialize;
 
 use super::consumer::{Spend, milliseconds};
+use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{ConfigArgs, INTERRUPTED, print_json, print_line, progress, stop};
+use crate::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
 use millstream::atomic::write_atomically;
 use millstream::config::{OrAuto, SourceConfig};
 use millstream::loader::with_rows;
@@ -143,7 +144,7 @@ struct WayOutcome {
 }
 
 /// Compares, writes and prints.
-pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode> {
+pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failure> {
     let config = with_rows(&args.config.load()?).await?;
     let out = args.output.clone().unwrap_or_else(|| beside(&config.train.out));
     let mut plan = plan(&args, config)?;
@@ -186,7 +187,8 @@ pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode> {
     };
     write(&report)?;
     if json {
-        return print_json(&report).map(|()| ExitCode::SUCCESS);
+        print_json(&report)?;
+        return Ok(ExitCode::SUCCESS);
     }
     print_line(report.text().trim_end())?;
     for file in &report.files {
@@ -208,9 +210,10 @@ async fn tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     millstream::loader::open_tokenizer(config).await
 }
 
-fn plan(args: &CompareArgs, mut config: Config) -> Result<Plan> {
+fn plan(args: &CompareArgs, mut config: Config) -> Result<Plan, Failure> {
     if config.sources.iter().any(SourceConfig::is_stdin) {
-        return Err(Error::config("source.paths", "standard input comes only once; compare with files"));
+        let problem = "standard input comes only once; compare with files";
+        return Err(Error::config("source.paths", problem).into());
     }
     // Tokens that one run cached would make the next one faster.
     config.sources.iter_mut().for_each(|source| source.cache = None);
@@ -218,13 +221,13 @@ fn plan(args: &CompareArgs, mut config: Config) -> Result<Plan> {
     (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(1));
     if args.batch_sizes.is_some() && config.pipeline.batch_tokens.is_some() {
         let problem = "batches have as many rows as fit; leave --batch-sizes or pipeline.batch_tokens out";
-        return Err(Error::config("pipeline.batch_tokens", problem));
+        return Err(Error::config("pipeline.batch_tokens", problem).into());
     }
     let batches = args.batches.get();
     if batches < LEAST {
         let problem =
             format!("{batches} leaves nothing to measure behind the first; it must be at least {LEAST}");
-        return Err(Error::config("--batches", problem));
+        return Err(Failure::usage("--batches", problem));
     }
     let sizes = match &args.batch_sizes {
         Some(sizes) => sizes.iter().map(|size| size.get()).collect(),
@@ -323,14 +326,15 @@ fn are_equal(ways: &[WayOutcome]) -> Result<()> {
     let of = |run: &Measured| (run.batches, run.tokens, run.digest.clone());
     let Some((way, other)) = runs.find(|(_, run)| of(run) != of(first)) else { return Ok(()) };
     let problem = format!(
-        "`{}` delivered {} tokens, digest {}, and `{}` {}, digest {}: did files change meanwhile? `millstream verify` \
-         tells what differs",
+        "`{}` delivered {} tokens, digest {}, and `{}` {}, digest {}: did files change meanwhile? `{}` tells what \
+         differs",
         Way::OnDemand.name(),
         first.tokens,
         first.digest,
         way.name(),
         other.tokens,
-        other.digest
+        other.digest,
+        hint::command(["verify"])
     );
     Err(Error::Verify { problem })
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::InitArgs;
 use super::measure::{Size, size, text_at};
+use crate::hint;
 use millstream::config::{DocumentKind, OnError, SourceConfig, SourceKind};
 use millstream::{Error, Result, Source};
 
@@ -127,8 +128,11 @@ async fn records(
     if size.documents == 0 {
         let at = wanted.map(|wanted| format!(" at {wanted:?}")).unwrap_or_default();
         let tokens = match config.kind {
-            SourceKind::Mds => "; if it holds tokens, `millstream import --help` says how to read them",
-            _ => "",
+            SourceKind::Mds => {
+                let import = hint::command(["import", "--help"]);
+                format!("; if it holds tokens, `{import}` says how to read them")
+            }
+            _ => String::new(),
         };
         let problem = format!(
             "{}: no text{at} in its first records; name the field that has some with --field NAME; there are: {}{tokens}",

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use millstream::Config;
+use millstream::error::ResumeFrom;
 use millstream::loader::Watch;
 use millstream::meter::Verdict;
 use millstream_train::cost::Memory;
@@ -167,6 +168,10 @@ impl Observer for Reporter {
     }
 
     fn on_message(&mut self, message: &str) {
-        progress::say(&hint::pasteable(message));
+        progress::say(message);
+    }
+
+    fn on_resumable(&mut self, from: &ResumeFrom) {
+        progress::say(&format!("resume with: {}", hint::resume(from)));
     }
 }

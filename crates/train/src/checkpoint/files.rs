@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::digests::{DIGESTS, Digests};
 use super::folder;
-use crate::advice;
-use millstream::error::{Error, Result};
+use millstream::error::{Error, Result, ResumeFrom};
 
 /// A checkpoint's directory.
 #[derive(Clone, Debug)]
@@ -61,11 +60,11 @@ impl Files {
 }
 
 fn damaged(directory: &Path, name: &str, problem: &str) -> Error {
-    let problem = format!("{problem}; {}", remedy(directory));
-    Error::Cursor { path: directory.join(name), problem }
+    let (remedy, resume) = remedy(directory);
+    Error::Checkpoint { path: directory.join(name), problem: format!("{problem}; {remedy}"), resume }
 }
 
-fn remedy(directory: &Path) -> String {
+fn remedy(directory: &Path) -> (String, Option<Box<ResumeFrom>>) {
     let before = || {
         let step = folder::step(directory)?;
         let parent = directory.parent()?;
@@ -73,13 +72,14 @@ fn remedy(directory: &Path) -> String {
         Some((parent, before))
     };
     let Some((parent, before)) = before() else {
-        return "there is no checkpoint before it, so start the run again in another train.out".to_owned();
+        let none = "there is no checkpoint before it, so start the run again in another train.out";
+        return (none.to_owned(), None);
     };
     match folder::run(parent) {
         Some(root) => {
-            let command = advice::resume(root, &["--at", &before.to_string()]);
-            format!("--at {before} takes the checkpoint before it: {command}")
+            let resume = ResumeFrom { run: root.to_owned(), step: Some(before), settings: Vec::new() };
+            ("take the checkpoint before it".to_owned(), Some(Box::new(resume)))
         }
-        None => format!("the checkpoint before it is {}", folder::path(parent, before).display()),
+        None => (format!("the checkpoint before it is {}", folder::path(parent, before).display()), None),
     }
 }

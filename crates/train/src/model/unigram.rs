@@ -63,14 +63,15 @@ impl Unigram {
     /// Reads the counts that a checkpoint has at `path`.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be read, [`Error::Cursor`] if it does not hold `vocab` counts.
+    /// [`Error::Io`] if the file cannot be read, [`Error::Checkpoint`] if it does not hold `vocab` counts.
     pub fn load(path: &Path, vocab: usize) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read the unigram counts", e))?;
         let (counts, rest) = bytes.as_chunks::<8>();
         if counts.len() != vocab || !rest.is_empty() {
-            return Err(Error::Cursor {
+            return Err(Error::Checkpoint {
                 path: path.to_owned(),
                 problem: format!("{} bytes are not the counts of {vocab} ids", bytes.len()),
+                resume: None,
             });
         }
         Ok(Self { counts: counts.iter().map(|count| u64::from_le_bytes(*count)).collect() })

@@ -7,14 +7,13 @@ use std::pin::pin;
 use futures::Stream;
 
 use super::session::Session;
-use crate::advice;
 use crate::directory::{RunDirectory, RunLog};
 use crate::events::{Observer, Outcome};
 use crate::model::LanguageModel;
 use crate::trainer::Trainer;
 use millstream::batch::Batch;
 use millstream::config::Config;
-use millstream::error::Result;
+use millstream::error::{Result, ResumeFrom};
 use millstream::loader::Watch;
 
 /// Trains on `batches` until the steps or the data end, or `stop` is ready. It does what [`run`](crate::run()) and
@@ -72,11 +71,14 @@ impl<M: LanguageModel> Run<'_, M> {
         };
         let log = peers.agree(log)?;
         if step >= steps {
-            let raise = format!("train.steps={}", step.saturating_mul(2));
-            let command = advice::resume(directory.path(), &["--set", &raise]);
             observer.on_message(&format!(
-                "the run is finished: it has done {step} of {steps} steps; raise train.steps to go on: {command}"
+                "the run is finished: it has done {step} of {steps} steps; raise train.steps to go on"
             ));
+            observer.on_resumable(&ResumeFrom {
+                run: directory.path().to_owned(),
+                step: None,
+                settings: vec![format!("train.steps={}", step.saturating_mul(2))],
+            });
         }
         let mut session = Session::new(trainer, directory.clone(), log, observer, held_out, watch)?;
         let mut stop = pin!(stop);

@@ -18,7 +18,6 @@ use tracing::Instrument;
 use super::clock::Clock;
 use super::queue::{Advance, Queue};
 use super::ready::batches_of_step;
-use crate::advice;
 use crate::checkpoint::Checkpoint;
 use crate::device;
 use crate::directory::{RunDirectory, RunLog};
@@ -27,7 +26,7 @@ use crate::model::LanguageModel;
 use crate::peers::Request;
 use crate::trainer::{Attempt, Step, Trainer, Validated};
 use millstream::batch::Batch;
-use millstream::error::{Error, Result};
+use millstream::error::{Error, Result, ResumeFrom};
 use millstream::loader::Watch;
 use millstream::meter::{Meters, Verdict, stage_span};
 use millstream::process::resident_bytes;
@@ -395,19 +394,16 @@ where
     /// A step's error, with the remedy in this run's directory.
     fn with_remedy(&self, error: Error) -> Error {
         let Error::Diverged { step, batches, .. } = error else { return error };
-        let inspect = advice::inspect(&self.directory.config_path(), batches.start);
-        let slower = match &self.saved {
-            Some((saved, _)) => {
-                let train = &self.trainer.config().train;
-                let (lr, min_lr) = (train.lr / 2.0, train.min_lr.min(train.lr / 2.0));
-                let (lr, min_lr) = (format!("train.lr={lr:e}"), format!("train.min_lr={min_lr:e}"));
-                let command = advice::resume(self.directory.path(), &["--set", &lr, "--set", &min_lr]);
-                format!("go on from step {saved} with a lower rate: {command}")
-            }
-            None => "nothing is saved yet, so start again with a lower train.lr or a longer train.warmup"
-                .to_owned(),
-        };
-        Error::Diverged { step, batches, remedy: format!("{slower}; {inspect} shows the text") }
+        let resume = self.saved.as_ref().map(|(saved, _)| {
+            let train = &self.trainer.config().train;
+            let (lr, min_lr) = (train.lr / 2.0, train.min_lr.min(train.lr / 2.0));
+            Box::new(ResumeFrom {
+                run: self.directory.path().to_owned(),
+                step: Some(*saved),
+                settings: vec![format!("train.lr={lr:e}"), format!("train.min_lr={min_lr:e}")],
+            })
+        });
+        Error::Diverged { step, batches, resume }
     }
 
     /// Saves the state before `error`, which ends the run on all ranks.
@@ -418,11 +414,12 @@ where
         }
         match self.save() {
             Ok(path) => {
-                let command = advice::resume(self.directory.path(), &[]);
+                let run = self.directory.path().to_owned();
                 self.observer.on_message(&format!(
-                    "saved {} after step {step}; when what follows is mended, go on with {command}",
+                    "saved {} after step {step}; resume the run when what follows is mended",
                     path.display()
                 ));
+                self.observer.on_resumable(&ResumeFrom { run, step: None, settings: Vec::new() });
             }
             Err(unsaved) => tracing::warn!(
                 "step {step} is not saved: {}; that was tried because of: {}",

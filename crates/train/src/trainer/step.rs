@@ -292,7 +292,7 @@ impl<M: LanguageModel> Trainer<M> {
         let diverged = Error::Diverged {
             step,
             batches: first..batches.last().map_or(first, Batch::number) + 1,
-            remedy: "lower train.lr, or raise train.warmup, and go on from a checkpoint".to_owned(),
+            resume: None,
         };
         self.peers.fail(diverged)
     }

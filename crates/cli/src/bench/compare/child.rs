@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::super::consumer::{Consumer, Spend};
 use super::super::process::{cpu_seconds, peak_rss_bytes};
 use super::super::rate;
-use crate::print_json;
+use crate::{hint, print_json};
 use millstream::{Batch, Config, Error, Loader, Result, loader};
 
 /// How often it reports progress.
@@ -97,8 +97,10 @@ pub(crate) async fn serve() -> Result<()> {
     let mut line = String::new();
     let told = std::io::stdin().lock().read_line(&mut line);
     told.map_err(|e| Error::io("standard input", "read", e))?;
-    let orders = serde_json::from_str(&line)
-        .map_err(|_| Error::config("compare-child", "only `millstream bench compare` starts this"))?;
+    let orders = serde_json::from_str(&line).map_err(|_| {
+        let parent = hint::command(["bench", "compare"]);
+        Error::config("compare-child", format!("only `{parent}` starts this"))
+    })?;
     end_with_parent();
     let measured = measure(orders).await?;
     print_json(&Word::Done(measured))
