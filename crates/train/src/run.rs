@@ -44,8 +44,10 @@ pub use ready::ready;
 /// ends as well and returns [`End::DataEnded`](crate::End::DataEnded).
 ///
 /// # Errors
-/// [`Error::Config`](millstream::Error::Config) if `train.out` holds another run or a setting is wrong, the loader's errors,
-/// and [`Error::Train`](millstream::Error::Train) if training cannot continue.
+/// [`Error::Checkpoint`](millstream::Error::Checkpoint) if `train.out` holds another run,
+/// [`Error::Config`](millstream::Error::Config) if a setting is wrong, the loader's errors,
+/// [`Error::Diverged`](millstream::Error::Diverged) if a gradient is not finite, and
+/// [`Error::Train`](millstream::Error::Train) if training cannot continue.
 pub async fn run(
     config: &Config,
     tokenizer: Arc<dyn Tokenizer>,
