@@ -55,7 +55,7 @@ pub(crate) use synthetic::Synthetic;
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig, TokenizerKind};
 #[doc(hidden)]
 pub use train::DEVICES;
-pub use train::{Precision, Schedule, TrainConfig};
+pub use train::{OptimizerKind, Precision, Schedule, TrainConfig};
 
 use fill::fill;
 use tree::Tree;

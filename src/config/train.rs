@@ -45,7 +45,9 @@ pub struct TrainConfig {
     /// Whether attention stays within documents: positions begin at 0 in each, and its first id is not a
     /// target.
     pub mask_documents: bool,
-    /// AdamW's decay of matrices and embeddings; gains and biases do not decay.
+    /// What steps the parameters along their gradients. A run keeps the one that it began with.
+    pub optimizer: OptimizerKind,
+    /// The decay of matrices and embeddings; gains and biases do not decay.
     pub weight_decay: f32,
     /// AdamW's first moment decay.
     pub beta1: f32,
@@ -95,6 +97,19 @@ pub enum Schedule {
     Wsd,
 }
 
+/// What steps the parameters along their gradients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum OptimizerKind {
+    /// AdamW, for all parameters.
+    #[default]
+    AdamW,
+    /// Muon for the matrices of the hidden layers, and AdamW for the rest. Both have the same learning rate and weight
+    /// decay.
+    Muon,
+}
+
 /// What products are computed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -123,6 +138,7 @@ impl Default for TrainConfig {
             warmup: 50,
             decay: None,
             mask_documents: false,
+            optimizer: OptimizerKind::default(),
             weight_decay: 0.1,
             beta1: 0.9,
             beta2: 0.95,

@@ -8,12 +8,15 @@
 It needs torch, transformers and safetensors.
 """
 
+import copy
 import json
 import sys
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import torch
+import torch.optim._muon
 import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
@@ -59,6 +62,8 @@ CLIP = 1.0
 
 
 def make(directory):
+    # Threads would wait for each other more than they compute.
+    torch.set_num_threads(1)
     for number, (name, (kind, settings, dtype, shard)) in enumerate(MODELS.items()):
         torch.manual_seed(number)
         config = getattr(transformers, f"{kind}Config")(**SMALL, **settings)
@@ -74,32 +79,61 @@ def make(directory):
         save_file(expected(model), path / "expected.safetensors")
 
 
+def forward(model, ids):
+    """The logits, and the mean loss."""
+    logits = model(ids[:, :-1]).logits
+    return logits, torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+
+
 def expected(model):
-    """What PyTorch computes: logits, loss, gradients, and the parameters after some steps of AdamW."""
+    """What PyTorch computes: logits, loss, gradients, and the parameters and the loss after some steps."""
     ids = torch.randint(0, 256, (3, 17))
-    inputs, targets = ids[:, :-1], ids[:, 1:]
-    found = {"ids": ids}
-
-    def loss():
-        logits = model(inputs).logits
-        return logits, torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
-
-    decayed = [parameter for parameter in model.parameters() if parameter.dim() > 1]
-    others = [parameter for parameter in model.parameters() if parameter.dim() == 1]
-    groups = [{"params": decayed, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, **OPTIMIZER)
-    for step in range(STEPS):
-        logits, value = loss()
-        optimizer.zero_grad()
-        value.backward()
-        if step == 0:
-            found |= {"logits": logits, "loss": value[None]}
-            found |= {f"gradient.{name}": parameter.grad.clone() for name, parameter in model.named_parameters()}
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        optimizer.step()
-    found["last_loss"] = loss()[1][None]
-    found |= {f"after.{name}": parameter for name, parameter in model.named_parameters()}
+    logits, value = forward(model, ids)
+    value.backward()
+    found = {"ids": ids, "logits": logits, "loss": value[None]}
+    found |= {f"gradient.{name}": parameter.grad for name, parameter in model.named_parameters()}
+    found |= trained("adamw", model, ids, [])
+    hidden = [name for name, parameter in model.named_parameters() if ".layers." in name and parameter.dim() == 2]
+    found |= trained("muon", model, ids, hidden)
+    with mock.patch.object(torch.optim._muon, "_zeropower_via_newtonschulz", newton_schulz):
+        found |= trained("muon in f32", model, ids, hidden)
     return {name: tensor.detach().contiguous() for name, tensor in found.items()}
+
+
+def newton_schulz(matrix, coefficients, steps, epsilon):
+    """The iteration of torch.optim.Muon in the type of the matrix, and not in bf16."""
+    a, b, c = coefficients
+    tall = matrix.size(0) > matrix.size(1)
+    x = matrix.T if tall else matrix
+    x = x / x.norm().clamp(min=epsilon)
+    for _ in range(steps):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.T if tall else x
+
+
+def trained(name, model, ids, hidden):
+    """The parameters and the loss after some steps: of Muon for those that are named in `hidden`, and of AdamW for the rest."""
+    model = copy.deepcopy(model)
+    named = dict(model.named_parameters())
+    rest = [parameter for key, parameter in named.items() if key not in hidden]
+    groups = [
+        {"params": [parameter for parameter in rest if parameter.dim() > 1], "weight_decay": DECAY},
+        {"params": [parameter for parameter in rest if parameter.dim() == 1], "weight_decay": 0.0},
+    ]
+    optimizers = [torch.optim.AdamW(groups, **OPTIMIZER)]
+    if hidden:
+        matrices = [named[key] for key in hidden]
+        settings = dict(lr=OPTIMIZER["lr"], weight_decay=DECAY, adjust_lr_fn="match_rms_adamw")
+        optimizers.append(torch.optim.Muon(matrices, **settings))
+    for _ in range(STEPS):
+        model.zero_grad()
+        forward(model, ids)[1].backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        for optimizer in optimizers:
+            optimizer.step()
+    after = {f"{name}.after.{key}": parameter for key, parameter in named.items()}
+    return after | {f"{name}.last_loss": forward(model, ids)[1][None]}
 
 
 def listen():

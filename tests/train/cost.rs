@@ -4,7 +4,7 @@
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use millstream::Config;
-use millstream::config::{Activation, ModelConfig, Precision};
+use millstream::config::{Activation, ModelConfig, OptimizerKind, Precision};
 use millstream_train::cost::{Flops, Memory, Parameters};
 use millstream_train::model::Gpt;
 use proptest::prelude::*;
@@ -125,6 +125,9 @@ fn memory_grows_with_what_a_run_holds() {
         (usual.parameters, usual.moments, usual.gradients),
         (parameters, 2.0 * parameters, 2.0 * (parameters + 2.0 * head))
     );
+    // Muon has one moment of the matrices of the layers.
+    let muon = of(&|config| config.train.optimizer = OptimizerKind::Muon);
+    assert_eq!(muon.moments, usual.moments - 4.0 * Parameters::new(&base.model, 300).blocks);
     let single = of(&|config| (config.model.tied, config.pipeline.batch_size) = (false, 1));
     assert_eq!(
         single.gradients,

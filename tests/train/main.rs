@@ -12,6 +12,7 @@ mod files;
 mod model;
 mod numbers;
 mod operations;
+mod optimizers;
 mod own_model;
 mod precision;
 mod pretrained;

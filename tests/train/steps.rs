@@ -228,7 +228,7 @@ fn matrices_decay_and_gains_do_not() {
     let mut gradients = GradientsParams::new();
     model.visit(&mut Zero(&mut gradients));
     let config = TrainConfig { weight_decay: 0.5, ..TrainConfig::default() };
-    let mut optimizer = Optimizer::new(&config, &model);
+    let mut optimizer = Optimizer::new(&config, &model).expect("an optimizer");
     let (stepped, norm) = optimizer.step(model.clone(), gradients, 1, 0.1).expect("a step");
     assert_eq!(norm, 0.0);
     let ratio = |before: &Param<Tensor<2>>, after: &Param<Tensor<2>>| {

@@ -60,11 +60,13 @@ pub struct State {
     pub bits_per_byte: Option<f64>,
     /// The fingerprint that the model's parameters belong to: its shape and its tokenizer.
     pub model: Fingerprint,
+    /// The fingerprint that the optimizer's moments belong to: its name.
+    pub optimizer: Fingerprint,
 }
 
 impl State {
-    /// Creates the state before the first step of a model with the fingerprint `model`.
-    pub fn new(model: Fingerprint) -> Self {
+    /// Creates the state before the first step of a model and an optimizer with these fingerprints.
+    pub fn new(model: Fingerprint, optimizer: Fingerprint) -> Self {
         Self {
             version: VERSION,
             step: 0,
@@ -76,6 +78,7 @@ impl State {
             best_validation_loss: None,
             bits_per_byte: None,
             model,
+            optimizer,
         }
     }
 }
@@ -285,8 +288,10 @@ impl Checkpoint {
     /// Loads its moments into `optimizer`, which must have been made for the [`model`](Self::model) loaded before.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if the file is damaged.
+    /// [`Error::Fingerprint`] if they are those of an optimizer with another name. [`Error::Checkpoint`] if the file is damaged,
+    /// or has other moments than `optimizer` takes.
     pub fn optimizer(&self, optimizer: Optimizer) -> Result<Optimizer> {
+        optimizer.fingerprint().check(&self.state.optimizer)?;
         optimizer.load(&self.files.checked(OPTIMIZER)?)
     }
 

@@ -4,13 +4,13 @@
 //! loop, with the crate's [GPT](model) or any other [`LanguageModel`]. The parts beneath them work alone too:
 //! [`Tensors`] is the only place where a batch becomes tensors, [`attention`] needs memory that grows with the length,
 //! [`loss`] fuses the GPT's head and cross-entropy, [`gradients`] computes a batch's gradients, [`Optimizer`] is AdamW
-//! with a global clip, [`checkpoint`] saves and loads a run, [`cost`] predicts the work and memory of a step,
+//! or Muon after a global clip, [`checkpoint`] saves and loads a run, [`cost`] predicts the work and memory of a step,
 //! [`generate()`] makes text from a model, [`Pretrained`] reads a model that the Hugging Face libraries wrote, and
 //! [`Export`] writes one for them. A [`Scope`] says which ids of a batch are targets. A run stores its cursors in a
 //! [trail](millstream::trail), and its reports in `metrics.jsonl` and TensorBoard's event files.
 //!
 //! ```text
-//! batch ──► tensors ──► losses and gradients ──► sum over ranks ──► AdamW ──► checkpoint
+//! batch ──► tensors ──► losses and gradients ──► sum over ranks ──► optimizer ──► checkpoint
 //! ```
 //!
 //! # Floors
@@ -22,7 +22,7 @@
 //! | `run`, `burn_loader` | a run from its first step to its last, on each rank; batches for burn's own `Learner` |
 //! | `trainer`, `directory` | a model in training, one step at a time; the files of a run |
 //! | [`checkpoint`] | everything that a run needs to continue |
-//! | `optim`, `peers`, `pretrained`, [`cost`] | gradients, AdamW, the learning rate; the ranks that train one model; models of the Hugging Face libraries; operations and bytes of a step |
+//! | `optim`, `peers`, `pretrained`, [`cost`] | gradients, optimizers, the learning rate; the ranks that train one model; models of the Hugging Face libraries; operations and bytes of a step |
 //! | [`model`] | the trait of models; the GPT, its inputs and outputs |
 //! | `kernels` | its operations and their gradients, on the CPU and on GPUs |
 //! | [`device`] | burn's devices by their names, and numbers read from them |

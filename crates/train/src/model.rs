@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `language_model` | the trait of models that the trainer needs |
+//! | `language_model`, `hidden` | the trait of models that the trainer needs; their matrices of hidden layers |
 //! | `tensors`, `scope`, `documents` | its inputs: a batch on a device, which ids are targets, where documents begin |
 //! | `gpt`, `attention`, `mlp`, `norm`, `rope` | a decoder-only transformer |
 //! | `init`, `random` | its first weights |
@@ -13,6 +13,7 @@ mod attention;
 mod documents;
 mod generate;
 mod gpt;
+mod hidden;
 mod init;
 mod language_model;
 mod mlp;
@@ -27,6 +28,7 @@ pub use attention::{Attention, KeyValues};
 pub use documents::Documents;
 pub use generate::{Sampling, generate};
 pub use gpt::{Block, Gpt};
+pub use hidden::HiddenMatrix;
 pub(crate) use init::Initial;
 pub use language_model::LanguageModel;
 pub use mlp::Mlp;

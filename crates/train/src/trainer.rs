@@ -7,6 +7,7 @@ mod validate;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 
 pub(super) use self::step::Attempt;
@@ -16,7 +17,7 @@ use crate::checkpoint::{Checkpoint, Contents, State, fingerprint};
 use crate::cost::{Flops, Memory};
 use crate::device;
 use crate::model::{Gpt, Initial, LanguageModel, Scope, Unigram};
-use crate::optim::Optimizer;
+use crate::optim::{Custom, Optimizer};
 use crate::peers::Peers;
 use crate::pretrained::Pretrained;
 use millstream::batch::Batch;
@@ -54,7 +55,8 @@ use millstream::tokenizer::Tokenizer;
 /// [`complete`](Self::complete) reads its result later, so that a GPU is given the next step before it has finished the
 /// last.
 ///
-/// The model is the crate's [`Gpt`], or [your own](Self::with_model).
+/// The model is the crate's [`Gpt`], or [your own](Self::with_model). The optimizer is the one that `train.optimizer`
+/// names, or [any of burn's](Self::with_optimizer).
 ///
 /// Several ranks train one model together if each has a trainer with its [`Peers`](Self::with_peers), and gives it its own
 /// rows of each batch. All of them then call the same methods in the same order. A trainer computes on the first of
@@ -69,6 +71,8 @@ pub struct Trainer<M = Gpt> {
     /// Taken out while it is stepped, so that its parameters are changed in place.
     model: Option<M>,
     optimizer: Optimizer,
+    /// Makes the optimizer, if it is a custom one.
+    custom: Option<Custom<M>>,
     unigram: Unigram,
     state: State,
     cursor: Option<Cursor>,
@@ -115,7 +119,7 @@ impl Trainer {
         let device = device::open(&config.train)?.autodiff();
         let model = Gpt::with_initial(config, tokenizer, initial, &device)?;
         let trainer =
-            Self::from_model(config, tokenizer, device, model, fingerprint::for_gpt(config, tokenizer));
+            Self::from_model(config, tokenizer, device, model, fingerprint::for_gpt(config, tokenizer))?;
         Ok(Self { flops: Some(Flops::new(&config.model, vocab)), ..trainer })
     }
 
@@ -135,7 +139,8 @@ impl<M: LanguageModel> Trainer<M> {
     /// `train.init` and `train.precision` say nothing about such a model.
     ///
     /// # Errors
-    /// [`Error::Config`] for a wrong setting, or a device that this build does not have.
+    /// [`Error::Config`] for a wrong setting, a device that this build does not have, or `train.optimizer = "muon"` for a
+    /// model that names no [hidden matrices](LanguageModel::hidden_matrices).
     pub fn with_model(
         config: &Config,
         tokenizer: &dyn Tokenizer,
@@ -146,7 +151,7 @@ impl<M: LanguageModel> Trainer<M> {
         // Drawn now, once: burn draws weights when they are first used, which would be on several threads.
         let model = make(&device).materialize();
         let fingerprint = fingerprint::for_model(&model, config, tokenizer);
-        Ok(Self::from_model(config, tokenizer, device, model, fingerprint))
+        Self::from_model(config, tokenizer, device, model, fingerprint)
     }
 
     fn from_model(
@@ -155,35 +160,71 @@ impl<M: LanguageModel> Trainer<M> {
         device: Device,
         model: M,
         fingerprint: Fingerprint,
-    ) -> Self {
-        Self {
+    ) -> Result<Self> {
+        let optimizer = Optimizer::new(&config.train, &model)?;
+        Ok(Self {
             parts: device::parts(&config.train),
             flops: None,
             scope: Scope::from_config(&config.train),
-            optimizer: Optimizer::new(&config.train, &model),
+            state: State::new(fingerprint, optimizer.fingerprint().clone()),
+            optimizer,
+            custom: None,
             unigram: Unigram::new(tokenizer.vocab_size()),
-            state: State::new(fingerprint),
             cursor: None,
             config: config.clone(),
             device,
             model: Some(model),
             peers: Peers::ALONE,
             summed: Duration::ZERO,
-        }
+        })
+    }
+
+    /// Steps with an optimizer of burn or your own, instead of the one that `train.optimizer` names. `make` makes it for
+    /// the model: any [`burn::optim::Optimizer`], or a [`ModuleOptimizer`] with one for each group of parameters. Call it
+    /// before the first step, and before [`restored`](Self::restored).
+    ///
+    /// The learning rate of each step, the clip and `accumulate` are the config's. Checkpoints have its moments. They do not
+    /// have its settings: give it the same ones when you resume.
+    ///
+    /// ```no_run
+    /// use burn::optim::LionConfig;
+    /// use millstream::Config;
+    /// use millstream::tokenizer::ByteTokenizer;
+    /// use millstream_train::Trainer;
+    ///
+    /// # fn example() -> millstream::Result<()> {
+    /// let config = Config::load("configs/quickstart.toml")?;
+    /// let trainer = Trainer::new(&config, &ByteTokenizer)?;
+    /// let trainer = trainer.with_optimizer(|_| LionConfig::new().with_weight_decay(0.5).build());
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_optimizer<O: Into<ModuleOptimizer>>(
+        mut self,
+        make: impl Fn(&M) -> O + Send + Sync + 'static,
+    ) -> Self {
+        let custom = Custom::new(make);
+        self.optimizer = custom.optimizer(&self.config.train, self.model());
+        self.state.optimizer = self.optimizer.fingerprint().clone();
+        Self { custom: Some(custom), ..self }
     }
 
     /// Loads the model of `checkpoint`, its moments and numbers. The run then continues bit for bit as without a break,
     /// on the same kind of machine, if the batches continue at the [`cursor`](Self::cursor).
     ///
     /// # Errors
-    /// [`Error::Fingerprint`] if the model had another shape or tokenizer, [`Error::Checkpoint`] and [`Error::Io`] if
-    /// the checkpoint cannot be read.
+    /// [`Error::Fingerprint`] if the model had another shape, tokenizer or optimizer, [`Error::Checkpoint`] and [`Error::Io`]
+    /// if the checkpoint cannot be read.
     pub fn restored(mut self, checkpoint: &Checkpoint) -> Result<Self> {
         self.state.model.check(&checkpoint.state().model)?;
         let model = checkpoint.model(self.take_model())?;
+        // After the model: its parameters have now taken the ids that the moments are stored under.
+        let optimizer = match &self.custom {
+            Some(custom) => custom.optimizer(&self.config.train, &model),
+            None => Optimizer::new(&self.config.train, &model)?,
+        };
         Ok(Self {
-            // After the model: its parameters have now taken the ids that the moments are stored under.
-            optimizer: checkpoint.optimizer(Optimizer::new(&self.config.train, &model))?,
+            optimizer: checkpoint.optimizer(optimizer)?,
             unigram: checkpoint.unigram(self.unigram.vocab())?,
             cursor: checkpoint.cursor()?,
             state: checkpoint.state().clone(),

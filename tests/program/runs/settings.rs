@@ -88,6 +88,16 @@ fn a_run_goes_on_in_its_own_directory() {
 }
 
 #[test]
+fn a_run_keeps_its_optimizer() {
+    let place = Place::trained();
+    let said =
+        place.fail(&["train", "--resume", "run", "--set", "train.optimizer=muon", "--set", "train.steps=30"]);
+    assert!(said.contains("`train.optimizer` was \"adamw\" and is now \"muon\""), "{said}");
+    place.succeed(&["train", "--resume", "run", "--set", "train.steps=30"]);
+    assert_eq!(place.losses("run").len(), 30);
+}
+
+#[test]
 fn a_finished_run_says_so_and_how_to_go_on() {
     let place = Place::trained();
     let said = place.succeed(&["train", "--resume", "run"]);

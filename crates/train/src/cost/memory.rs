@@ -12,7 +12,7 @@ use super::machine::physical_memory;
 use super::parameters::Parameters;
 use crate::device;
 use crate::kernels::chunks;
-use millstream::config::{Activation, Config, ModelConfig, Precision};
+use millstream::config::{Activation, Config, ModelConfig, OptimizerKind, Precision};
 use millstream::disk;
 use millstream::error::{Error, Result};
 use millstream::world::World;
@@ -28,7 +28,7 @@ const ALLOCATOR_SHARE: f64 = 0.1;
 pub struct Memory {
     /// The model's parameters.
     pub parameters: f64,
-    /// AdamW's two moments of each parameter.
+    /// The optimizer's moments of each parameter: AdamW's two, or Muon's one.
     pub moments: f64,
     /// The gradients, or the copy of the moments that a checkpoint writes, whichever is more.
     pub gradients: f64,
@@ -72,7 +72,11 @@ impl Memory {
         // step of several batches also holds the sum of theirs.
         let tied = if model.tied { 2.0 * counted.head * F32 } else { 0.0 };
         let sum = if config.train.accumulate > 1 { parameters } else { 0.0 };
-        let moments = 2.0 * parameters;
+        let fewer = match config.train.optimizer {
+            OptimizerKind::AdamW => 0.0,
+            OptimizerKind::Muon => counted.blocks * F32,
+        };
+        let moments = 2.0 * parameters - fewer;
         let of_step = parts * (parameters + tied) + sum;
         let gradients = of_step.max(moments);
         let places = rows * length;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 
+use super::hidden::HiddenMatrix;
 use super::init::Init;
 use super::norm::Norm;
 use crate::kernels::attention::{attend, block_len, self_attend, split_qkv};
@@ -78,6 +79,13 @@ impl Attention {
             heads,
             kv_heads,
         }
+    }
+
+    /// Its matrices, with those of queries, keys and values apart.
+    pub(super) fn matrices(&self) -> [HiddenMatrix; 2] {
+        let head = self.out.dims()[0] / self.heads;
+        let widths = [self.heads, self.kv_heads, self.kv_heads].map(|heads| heads * head);
+        [HiddenMatrix::side_by_side(&self.qkv, &widths), HiddenMatrix::new(&self.out)]
     }
 
     /// Attends from each place to itself and to earlier ones of its document. `starts`, `[batch, length]`, is where

@@ -6,6 +6,7 @@ use burn::tensor::{DType, Device, Int, Tensor};
 
 use super::attention::{Attention, KeyValues};
 use super::documents::Documents;
+use super::hidden::HiddenMatrix;
 use super::init::{Init, Initial};
 use super::language_model::LanguageModel;
 use super::mlp::Mlp;
@@ -255,6 +256,11 @@ impl LanguageModel for Gpt {
 
     fn seq_len(&self) -> Option<usize> {
         Some(Gpt::seq_len(self))
+    }
+
+    fn hidden_matrices(&self) -> Vec<HiddenMatrix> {
+        let of_block = |block: &Block| [block.attention.matrices(), block.mlp.matrices()].concat();
+        self.blocks.iter().flat_map(of_block).collect()
     }
 }
 

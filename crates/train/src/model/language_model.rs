@@ -6,6 +6,7 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
+use super::hidden::HiddenMatrix;
 use super::tensors::Tensors;
 
 /// A model that a [`Trainer`](crate::Trainer) can train. The crate's own is [`Gpt`](super::Gpt).
@@ -36,6 +37,15 @@ pub trait LanguageModel: Module + Sync {
     /// The most inputs that a row may have; `None` if there is no bound. By default there is none.
     fn seq_len(&self) -> Option<usize> {
         None
+    }
+
+    /// The matrices of the hidden layers, which `train.optimizer = "muon"` steps by Muon. All other parameters are stepped
+    /// by AdamW, among them embeddings, the head that reads the logits out, gains and biases.
+    ///
+    /// A parameter's type and shape do not tell the head from a hidden layer, so the model names them. By default there
+    /// are none, and Muon is refused.
+    fn hidden_matrices(&self) -> Vec<HiddenMatrix> {
+        Vec::new()
     }
 
     /// The properties that a checkpoint must share with the model besides the names and shapes of the parameters, such

@@ -4,6 +4,7 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::activation::gelu;
 
+use super::hidden::HiddenMatrix;
 use super::init::Init;
 use crate::kernels::product::product;
 use crate::kernels::swiglu::swiglu;
@@ -28,6 +29,15 @@ impl Mlp {
             down: init.matrix([config.d_ff, config.d_model], init.residual),
             gated,
         }
+    }
+
+    /// Its matrices, with those of the gate and up apart.
+    pub(super) fn matrices(&self) -> [HiddenMatrix; 2] {
+        let up = match self.gated {
+            true => HiddenMatrix::side_by_side(&self.up, &[self.down.dims()[0]; 2]),
+            false => HiddenMatrix::new(&self.up),
+        };
+        [up, HiddenMatrix::new(&self.down)]
     }
 
     /// `down(silu(gate(x)) * up(x))`, or `down(gelu(up(x)))`.

@@ -1,5 +1,8 @@
-//! Applies gradients to a model: AdamW in two groups, after a global clip. Holds two moments per parameter.
+//! Applies gradients to a model, after a global clip. Holds the optimizer's moments: two for each parameter that AdamW
+//! steps, and one for each that Muon steps.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::path::Path;
 
@@ -9,32 +12,80 @@ use burn::tensor::Tensor;
 
 use super::adamw::AdamW;
 use super::gradients::{Factor, global_norm, scale};
+use super::muon::Muon;
 use crate::device::reading::read;
-use millstream::config::TrainConfig;
+use crate::model::{HiddenMatrix, LanguageModel};
+use millstream::config::{OptimizerKind, TrainConfig};
+use millstream::cursor::Fingerprint;
 use millstream::error::{Error, Result, code_in};
 
-/// AdamW (Loshchilov and Hutter, arXiv:1711.05101) for a whole model.
+/// The optimizer of a whole model, after a clip by the global norm of the gradients.
 ///
-/// Matrices and embeddings decay; gains, which have one dimension, do not.
+/// AdamW (Loshchilov and Hutter, arXiv:1711.05101) steps all parameters. With [`OptimizerKind::Muon`], Muon steps the
+/// [hidden matrices](LanguageModel::hidden_matrices) instead. Matrices and embeddings decay; gains, which have one
+/// dimension, do not.
 #[derive(Clone)]
 pub struct Optimizer {
-    adamw: ModuleOptimizer,
+    burn: ModuleOptimizer,
+    /// What the moments belong to.
+    fingerprint: Fingerprint,
     clip: f64,
 }
 
-impl std::fmt::Debug for Optimizer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Optimizer").field("clip", &self.clip).finish_non_exhaustive()
+impl fmt::Debug for Optimizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Optimizer");
+        debug.field("fingerprint", &self.fingerprint).field("clip", &self.clip).finish_non_exhaustive()
+    }
+}
+
+/// Makes a custom optimizer for a model. It is asked again for the model of a checkpoint, whose parameters have other
+/// ids.
+pub(crate) struct Custom<M>(Box<dyn Fn(&M) -> ModuleOptimizer + Send + Sync>);
+
+impl<M> fmt::Debug for Custom<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Custom").finish_non_exhaustive()
+    }
+}
+
+impl<M> Custom<M> {
+    pub(crate) fn new<O: Into<ModuleOptimizer>>(make: impl Fn(&M) -> O + Send + Sync + 'static) -> Self {
+        Self(Box::new(move |model: &M| -> ModuleOptimizer { make(model).into() }))
+    }
+
+    /// The optimizer without state for `model`.
+    pub(crate) fn optimizer(&self, config: &TrainConfig, model: &M) -> Optimizer {
+        Optimizer::named("custom".to_owned(), (self.0)(model), config)
     }
 }
 
 impl Optimizer {
     /// Creates an optimizer without state for `model`, and keeps the ids of the model's parameters.
-    pub fn new(config: &TrainConfig, model: &impl Module) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Config`] for Muon, if the model names no hidden matrices.
+    pub fn new(config: &TrainConfig, model: &impl LanguageModel) -> Result<Self> {
         let gains = ParamGroup::from_ids(gains(model));
-        let adamw = ModuleOptimizer::from(AdamW::new(config, config.weight_decay));
-        let adamw = adamw.with_group(gains, AdamW::new(config, 0.0), None);
-        Self { adamw, clip: f64::from(config.clip) }
+        let mut burn = ModuleOptimizer::from(AdamW::new(config, config.weight_decay));
+        burn = burn.with_group(gains, AdamW::new(config, 0.0), None);
+        if config.optimizer == OptimizerKind::Muon {
+            for (widths, ids) in by_widths(model.hidden_matrices())? {
+                burn =
+                    burn.with_group(ParamGroup::from_ids(ids), Muon::new(config.weight_decay, widths), None);
+            }
+        }
+        Ok(Self::named(serde_json::json!(config.optimizer).to_string(), burn, config))
+    }
+
+    fn named(name: String, burn: ModuleOptimizer, config: &TrainConfig) -> Self {
+        let fingerprint = Fingerprint(BTreeMap::from([("train.optimizer".to_owned(), name)]));
+        Self { burn, fingerprint, clip: f64::from(config.clip) }
+    }
+
+    /// What the moments belong to.
+    pub(crate) fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
     }
 
     /// Does one step of `model` along the gradients of a loss summed over `tokens` targets. The gradients are divided
@@ -83,7 +134,7 @@ impl Optimizer {
         lr: f64,
     ) -> M {
         scale(&model, &mut gradients, factor);
-        self.adamw.step(lr, model, gradients)
+        self.burn.step(lr, model, gradients)
     }
 
     /// Writes the moments as a burnpack file.
@@ -91,17 +142,26 @@ impl Optimizer {
     /// # Errors
     /// [`Error::Train`] if it cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        written(self.adamw.save(path), path)
+        written(self.burn.save(path), path)
     }
 
     /// Loads the moments that [`save`](Self::save) wrote; they belong to the model saved with them.
     ///
     /// # Errors
-    /// [`Error::Cursor`] if the file cannot be read.
+    /// [`Error::Checkpoint`] if the file cannot be read, or has the moments of another optimizer.
     pub fn load(self, path: &Path) -> Result<Self> {
-        let record = OptimizerRecord::load(path)
-            .map_err(|e| Error::Cursor { path: path.to_owned(), problem: e.to_string() })?;
-        Ok(Self { adamw: self.adamw.load_record(record), clip: self.clip })
+        let refused = |problem: String| Error::Checkpoint { path: path.to_owned(), problem, resume: None };
+        let record = OptimizerRecord::load(path).map_err(|e| refused(e.to_string()))?;
+        let saved = record.len();
+        let burn = self.burn.load_record(record);
+        // burn leaves out what it cannot take.
+        match burn.to_record().len() {
+            taken if taken == saved => Ok(Self { burn, ..self }),
+            taken => Err(refused(format!(
+                "it has {saved} tensors of moments, of which the optimizer takes {taken}: resume with the optimizer that \
+                 saved them"
+            ))),
+        }
     }
 }
 
@@ -115,6 +175,20 @@ pub(crate) fn written(saved: std::result::Result<(), impl std::fmt::Display>, pa
         }),
         _ => Ok(()),
     }
+}
+
+/// The ids of matrices, by what each parameter holds.
+fn by_widths(matrices: Vec<HiddenMatrix>) -> Result<BTreeMap<Vec<usize>, Vec<ParamId>>> {
+    if matrices.is_empty() {
+        let problem = "\"muon\" is for the matrices of hidden layers, and this model names none; name them \
+                       (LanguageModel::hidden_matrices), or set \"adamw\"";
+        return Err(Error::config("train.optimizer", problem));
+    }
+    let mut ids = BTreeMap::<_, Vec<_>>::new();
+    for HiddenMatrix { id, widths } in matrices {
+        ids.entry(widths).or_default().push(id);
+    }
+    Ok(ids)
 }
 
 /// The ids of all one-dimensional parameters.
