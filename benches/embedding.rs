@@ -1,14 +1,16 @@
 //! Three ways to look up vectors, with their gradients, on the device that is named: burn's embedding, a gather, and a
 //! product with a matrix of ones and zeros.
 //!
-//!     cargo bench --bench embedding -- flex
-//!     CUBECL_WGPU_DEFAULT_DEVICE=Cpu cargo bench --features wgpu --bench embedding -- wgpu
+//!     cargo bench -- embedding flex
+//!     CUBECL_WGPU_DEFAULT_DEVICE=Cpu cargo bench --features wgpu -- embedding wgpu
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use burn::tensor::{Device, Int, Tensor, module};
 use millstream::config::TrainConfig;
 use millstream_train::device;
+
+use crate::common::median;
 
 /// Ids, vectors, and their width.
 const IDS: usize = 2048;
@@ -36,8 +38,8 @@ fn product(weights: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<2> {
     ones.float().matmul(weights)
 }
 
-/// How long a way takes, there and back.
-fn time(way: Way, device: &Device) -> Duration {
+/// How many milliseconds a way takes, there and back.
+fn time(way: Way, device: &Device) -> f64 {
     let ids: Vec<i32> = (0..IDS as i32).map(|nth| nth * nth % 977).collect();
     let ids = Tensor::<1, Int>::from_data(ids.as_slice(), device).reshape([1, IDS]);
     let weights = Tensor::<2>::zeros([VOCAB, WIDTH], device).require_grad();
@@ -46,14 +48,11 @@ fn time(way: Way, device: &Device) -> Duration {
     // Reading waits for the device.
     let gradient = weights.grad(&gradients).expect("a gradient").sum();
     assert!((gradient.into_scalar::<f32>() - (IDS * WIDTH) as f32).abs() < 1.0, "{}", way.0);
-    began.elapsed()
+    began.elapsed().as_secs_f64() * 1e3
 }
 
-fn main() {
-    // Cargo says `--bench`, and to try the bench without measuring `--test`.
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    let turns = if arguments.iter().any(|argument| argument == "--test") { 1 } else { TURNS };
-    let name = arguments.iter().find(|argument| !argument.starts_with('-')).map_or("flex", String::as_str);
+pub(crate) fn run(name: &str, is_trial: bool) {
+    let turns = if is_trial { 1 } else { TURNS };
     let config = TrainConfig { device: name.to_owned(), ..TrainConfig::default() };
     let device = device::open(&config).expect("a device").autodiff();
     println!("{name}: {IDS} ids of {VOCAB}, vectors of {WIDTH}; the median of {turns}, in ms");
@@ -67,8 +66,7 @@ fn main() {
             times.push(time(way, &device));
         }
     }
-    for (times, (name, _)) in times.iter_mut().zip(WAYS) {
-        times.sort_unstable();
-        println!("{name:>9}  {:8.2}", times[turns / 2].as_secs_f64() * 1e3);
+    for (times, (name, _)) in times.into_iter().zip(WAYS) {
+        println!("{name:>9}  {:8.2}", median(times));
     }
 }

@@ -16,20 +16,18 @@ export CARGO_PROFILE_BENCH_DEBUG=line-tables-only
 export RUSTFLAGS="-C force-frame-pointers=yes"
 mkdir -p "$results" "$CARGO_TARGET_DIR"
 
-build() {
-    cargo bench --bench "$1" --no-run
+program() {
+    cargo bench --bench "$1" --no-run >&2
     cargo bench --bench "$1" --no-run --message-format json 2>/dev/null |
-        sed -n "s/.*\"name\":\"$1\".*\"executable\":\"\([^\"]*\)\".*/\1/p" | tail -1 >"$CARGO_TARGET_DIR/$1.path"
+        sed -n "s/.*\"name\":\"$1\".*\"executable\":\"\([^\"]*\)\".*/\1/p" | tail -1
 }
-build overhead
-build instructions
-overhead=$(cat "$CARGO_TARGET_DIR/overhead.path") instructions=$(cat "$CARGO_TARGET_DIR/instructions.path")
+bench=$(program bench) instructions=$(program instructions)
 
 # The corpus and the tokenizer are made before anything is measured.
-"$overhead" --bench --case "$case" --pairs 1 --only loader >/dev/null
+"$bench" overhead --case "$case" --pairs 1 --only loader --bench >/dev/null
 data=$CARGO_TARGET_DIR/perf.data
 perf record --quiet --freq 499 --call-graph fp --output "$data" -- \
-    "$overhead" --bench --case "$case" --pairs 9 --only loader
+    "$bench" overhead --case "$case" --pairs 9 --only loader --bench
 # What reads the corpus and loads the tokenizer before is not the loader's.
 perf script --no-inline --input "$data" 2>/dev/null | inferno-collapse-perf 2>/dev/null |
     grep -vE 'corpus::Corpus|Bare|HfTokenizer::(trial|from_json)' |

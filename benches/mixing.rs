@@ -1,7 +1,7 @@
 //! How well batches are mixed, by lanes, window and kind of corpus.
 //!
-//!     cargo bench --bench mixing
-//!     cargo bench --bench mixing -- --case jsonl,parquet --lanes 1,4,16,64 --windows 2048
+//!     cargo bench -- mixing
+//!     cargo bench -- mixing --case jsonl,parquet --lanes 1,4,16,64 --windows 2048
 //!
 //! The whole loader reads one epoch of each corpus; ids are bytes, batches have 16 rows of 1,024 targets. Most corpora
 //! are the same 60 MB of documents of about 2,500 bytes, as files of several kinds; `lines` are lines of about 80 bytes.
@@ -19,69 +19,84 @@
 //! are counted in documents; those of a full shuffle of n are (n + 1) / 3 on average. All five stand there twice: for
 //! the first 50 batches, and for all.
 //!
-//! | option | what it says | default |
-//! |---|---|---|
-//! | `--case A,B` | which corpora | all |
-//! | `--lanes N,M` | each with so many lanes | 1,16 |
-//! | `--windows N,M` | each with such windows, in documents, or `all` for token shards | 64,2048,all |
-//! | `--batches N` | how many batches are read at most | 6000 |
-//! | `--split SIZE` or `auto` | the length of splits where lanes are set | 1MiB |
-//! | `--mb N` | the size of a corpus | 60 |
-//!
 //! Where a corpus has fewer splits than there are lanes, the lanes beyond have nothing, and their rows are padding. That
 //! makes an epoch long: only `gzip` and `parquet` with 16 lanes have more batches than are read.
 
-#[path = "mixing/corpus.rs"]
 mod corpus;
-#[path = "mixing/measure.rs"]
 mod measure;
-#[path = "mixing/options.rs"]
-mod options;
 
-use corpus::Case;
-use measure::{Figures, Index};
+use clap::ValueEnum;
 use millstream::Source;
 use millstream::config::ShuffleWindow;
-use options::Options;
 use serde_json::{Value, json};
+
+use crate::common::{positive, runtime};
+use corpus::Case;
+use measure::{Figures, Index};
 
 /// The batches that are looked at by themselves: what a run begins with.
 const FIRST: u64 = 50;
 
-#[tokio::main]
-async fn main() {
-    let options = Options::parse().unwrap_or_else(|problem| {
-        eprintln!("error: {problem}; the head of benches/mixing.rs lists the options");
-        std::process::exit(2);
-    });
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Which corpora
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_enum)]
+    #[arg(default_values_t = Case::value_variants().to_vec())]
+    case: Vec<Case>,
+    /// Each with so many lanes
+    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = positive, default_values_t = [1_usize, 16])]
+    lanes: Vec<usize>,
+    /// Each with such windows, in documents, or `all` for token shards
+    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = window)]
+    #[arg(default_values_t = [ShuffleWindow::Fixed(64), ShuffleWindow::Fixed(2048), ShuffleWindow::All])]
+    windows: Vec<ShuffleWindow>,
+    /// How many batches are read at most
+    #[arg(long, value_name = "N", default_value_t = 6000)]
+    batches: u64,
+    /// The length of splits where lanes are set, or `auto` [default: 1MiB]
+    #[arg(long, value_name = "SIZE")]
+    split: Option<String>,
+    /// The size of a corpus, in MiB [default: 60]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    mb: Option<usize>,
+}
+
+/// A number of documents, or `all`.
+fn window(text: &str) -> Result<ShuffleWindow, &'static str> {
+    if text == "all" { Ok(ShuffleWindow::All) } else { positive(text).map(ShuffleWindow::Fixed) }
+}
+
+pub(crate) fn run(options: &Options, is_trial: bool) {
     println!("{:<37}{:<45}{:<45}", "", format!("  the first {FIRST} batches"), "  all batches");
     let five = format!("{:>11} {:>7} {:>7} {:>7} {:>7}", "documents", "files", "shared", "order", "apart");
     println!(
         "{:<11} {:>6} {:>5} {:>6}    {five}   {five} {:>8}",
         "case", "splits", "lanes", "window", "batches"
     );
-    for &case in &options.cases {
-        compare(case, &options).await;
+    for &case in &options.case {
+        runtime().block_on(compare(case, options, is_trial));
     }
 }
 
 /// Prints the lines of one corpus.
-async fn compare(case: Case, options: &Options) {
+async fn compare(case: Case, options: &Options, is_trial: bool) {
     let directory = tempfile::tempdir().expect("a directory");
-    let source = case.write(options.bytes, directory.path()).await;
+    let mb = options.mb.unwrap_or(if is_trial { 1 } else { 60 });
+    let source = case.write(mb << 20, directory.path()).await;
     let opened = open(&source).await;
     let index = Index::of(&opened).await;
-    print(case, &source, None, (&index, options)).await;
+    print(case, &source, None, (&index, options.batches)).await;
     let mut cut = source;
     // Token shards know their splits.
-    if let Some(split) = options.split.as_ref().filter(|_| !case.is_stored()) {
+    let split = options.split.as_deref().unwrap_or(if is_trial { "64KiB" } else { "1MiB" });
+    if split != "auto" && !case.is_stored() {
         cut["split"] = json!(split);
     }
     for &lanes in &options.lanes {
         let windows =
             options.windows.iter().filter(|window| case.is_stored() || **window != ShuffleWindow::All);
         for &window in windows {
-            print(case, &cut, Some((lanes, window)), (&index, options)).await;
+            print(case, &cut, Some((lanes, window)), (&index, options.batches)).await;
         }
     }
 }
@@ -91,14 +106,14 @@ async fn print(
     case: Case,
     source: &Value,
     order: Option<(usize, ShuffleWindow)>,
-    (index, options): (&Index, &Options),
+    (index, most): (&Index, u64),
 ) {
     let pipeline = match order {
         Some((lanes, window)) => json!({ "lanes": lanes, "window": window }),
         None => json!({}),
     };
     let config = corpus::config(source.clone(), pipeline);
-    let figures = measure::measure(&config, index, FIRST, options.batches).await;
+    let figures = measure::measure(&config, index, FIRST, most).await;
     let [first, all] = figures.each_ref().map(|figures| five(figures, index.len()));
     let (lanes, window) = match order {
         Some((lanes, window)) => (lanes.to_string(), window.to_string()),

@@ -1,6 +1,6 @@
 //! What each rule of packing pads, cuts and throws away, on real documents.
 //!
-//!     cargo bench --bench packing
+//!     cargo bench -- packing
 //!
 //! The corpus is that of `configs/quickstart.toml`, the Rust sources that cargo has unpacked on this machine,
 //! but each file is one whole document. The tokenizer is learned as there. Documents are shuffled by windows of 2,048, as by
@@ -23,15 +23,20 @@ use millstream::stage::{StageExt, Workers};
 use millstream::tokenizer::{Encoder, Tokenizer};
 use millstream::{LaneCursor, Result, Source, Tokens, Tracked};
 
+use crate::common::runtime;
+
 const SHUFFLED: usize = 2048;
 const WAITING: usize = 256;
 
-#[tokio::main]
-async fn main() -> Result<()> {
+pub(crate) fn run(is_trial: bool) -> Result<()> {
+    runtime().block_on(compare(is_trial))
+}
+
+async fn compare(is_trial: bool) -> Result<()> {
     let mut config = Config::load(concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/quickstart.toml"))?;
     config.sources[0].max_document_bytes = ByteCount::mib(16);
     config.sources[0].oversize = Oversize::Skip;
-    if std::env::args().any(|argument| argument == "--test") {
+    if is_trial {
         config.sources[0].paths = vec![concat!(env!("CARGO_MANIFEST_DIR"), "/../../src/**/*.rs").to_owned()];
         config.tokenizer.train.get_or_insert_default().vocab_size = 512;
     }

@@ -1,22 +1,13 @@
 //! Finished rows beside a plain gather of the same rows.
 //!
-//!     cargo bench --bench rows
-//!     cargo bench --bench rows -- --mb 400 --document 300 --seq-len 2048 --pairs 9
+//!     cargo bench -- rows
+//!     cargo bench -- rows --mb 400 --document 300 --seq-len 2048 --pairs 9
 //!
 //! Each side gives batches of 16 rows in a random order to a consumer that sums all ids. `one thread` is the loader with
 //! everything in the consumer's thread, `ahead` as it is used. `gather` copies rows out of a file that is read into memory,
 //! widens them, and does nothing else: no masks, no places of documents, no checksums, no cursors. The first epoch of a
 //! loader compares checksums; later ones do not. `numpy` gathers the same rows out of a memory map. Rates are in millions of
 //! targets a second, medians of all pairs.
-//!
-//! | option | what it says | default |
-//! |---|---|---|
-//! | `--mb N` | the size of the text, a token a byte | 200 |
-//! | `--document N` | the length of a document | 2000 |
-//! | `--seq-len N` | the length of a row | 1024 |
-//! | `--lanes N` | lanes | 16 |
-//! | `--pairs N` | how often each side runs | 5 |
-//! | `--numpy PYTHON` | a Python that has numpy | no numpy |
 
 use std::hint::black_box;
 use std::path::Path;
@@ -28,27 +19,43 @@ use millstream::config::{Config, SourceConfig, TokenizerKind};
 use millstream::prepare::prepare_rows;
 use millstream::{Loader, Result};
 
+use crate::common::{median, positive, random, runtime};
+
 /// How many rows a batch has.
 const BATCH: usize = 16;
 
 /// How many epochs a run reads.
 const EPOCHS: u64 = 4;
 
-struct Options {
-    megabytes: usize,
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The size of the text, in MiB; a token is a byte [default: 200]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    mb: Option<usize>,
+    /// The length of a document
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = 2000)]
     document: usize,
+    /// The length of a row
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = 1024)]
     seq_len: usize,
+    /// Lanes
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = 16)]
     lanes: usize,
-    pairs: usize,
+    /// How often each side runs [default: 5]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pairs: Option<usize>,
+    /// A Python that has numpy
+    #[arg(long, value_name = "PYTHON")]
     numpy: Option<String>,
 }
 
-fn main() -> Result<()> {
-    let options = options();
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+pub(crate) fn run(options: &Options, is_trial: bool) -> Result<()> {
+    let mb = options.mb.unwrap_or(if is_trial { 1 } else { 200 });
+    let pairs = options.pairs.unwrap_or(if is_trial { 1 } else { 5 });
+    let runtime = runtime();
     let directory = tempfile::tempdir().expect("a directory");
     let text = directory.path().join("text");
-    std::fs::write(&text, lines(options.megabytes << 20, options.document)).expect("written");
+    std::fs::write(&text, lines(mb << 20, options.document)).expect("written");
     let mut config = Config::default().with_source(SourceConfig::text(text.display().to_string()));
     config.tokenizer.kind = TokenizerKind::Bytes;
     let pipeline = &mut config.pipeline;
@@ -65,7 +72,7 @@ fn main() -> Result<()> {
     std::fs::write(&raw, ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<_>>()).expect("written");
     let (mut first, mut later, mut ahead, mut gathered) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut by_numpy = Vec::new();
-    for _ in 0..options.pairs {
+    for _ in 0..pairs {
         let [one, rest] = runtime.block_on(loaded(&config, true))?;
         first.push(one);
         later.push(rest);
@@ -90,12 +97,11 @@ fn main() -> Result<()> {
 /// Text of about `bytes` bytes in lines of about `document`.
 fn lines(bytes: usize, document: usize) -> String {
     let mut text = String::with_capacity(bytes + document);
-    let mut word = 1_u64;
+    let mut random = random();
     while text.len() < bytes {
-        let end = text.len() + document / 2 + word as usize % document.max(1);
+        let end = text.len() + document / 2 + (random() >> 33) as usize % document;
         while text.len() < end {
-            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407) >> 1;
-            text.push_str(&format!("{:x} ", word >> 40));
+            text.push_str(&format!("{:x} ", random() >> 41));
         }
         text.push('\n');
     }
@@ -140,14 +146,13 @@ fn stored(rows: &Path, stride: usize) -> Vec<u16> {
 /// Copies rows in a random order, sixteen at a time.
 fn gather(ids: &[u16], stride: usize) -> f64 {
     let rows = ids.len() / stride;
-    let (mut at, mut sum) = (1_u64, 0_u64);
+    let (mut random, mut sum) = (random(), 0_u64);
     let began = Instant::now();
     let batches = EPOCHS as usize * rows / BATCH;
     for _ in 0..batches {
         let mut batch: Vec<u32> = Vec::with_capacity(BATCH * stride);
         for _ in 0..BATCH {
-            at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let row = (at >> 33) as usize % rows;
+            let row = (random() >> 33) as usize % rows;
             batch.extend(ids[row * stride..(row + 1) * stride].iter().map(|&id| u32::from(id)));
         }
         sum += batch.iter().map(|&id| u64::from(id)).sum::<u64>();
@@ -168,38 +173,4 @@ fn numpy(python: &str, ids: &Path, stride: usize) -> f64 {
 /// Millions a second.
 fn rate(tokens: u64, time: Duration) -> f64 {
     tokens as f64 / 1e6 / time.as_secs_f64().max(1e-9)
-}
-
-fn median(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates[rates.len() / 2]
-}
-
-fn options() -> Options {
-    let mut options =
-        Options { megabytes: 200, document: 2000, seq_len: 1024, lanes: 16, pairs: 5, numpy: None };
-    let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
-    while let Some(word) = words.next() {
-        if word == "--test" {
-            (options.megabytes, options.pairs) = (1, 1);
-            continue;
-        }
-        if word == "--numpy" {
-            options.numpy = words.next();
-            continue;
-        }
-        let number = words.next().and_then(|number| number.parse().ok());
-        let number = number.unwrap_or_else(|| {
-            panic!("{word} needs a number; the head of benches/rows.rs lists the options")
-        });
-        match &*word {
-            "--mb" => options.megabytes = number,
-            "--document" => options.document = number,
-            "--seq-len" => options.seq_len = number,
-            "--lanes" => options.lanes = number,
-            "--pairs" => options.pairs = number,
-            _ => panic!("unknown option {word}; the head of benches/rows.rs lists the options"),
-        }
-    }
-    options
 }

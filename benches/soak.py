@@ -1,4 +1,4 @@
-"""Draws benches/results/memory.svg: memory, threads and open files over time, from what `cargo bench --bench memory`
+"""Draws benches/results/memory.svg: memory, threads and open files over time, from what `cargo bench -- memory`
 kept with --samples.
 
     python3 benches/soak.py

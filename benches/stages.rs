@@ -1,7 +1,7 @@
 //! Each stage alone: one swept variable a file.
 //!
-//!     cargo bench --bench stages
-//!     cargo bench --bench stages -- shuffle
+//!     cargo bench -- stages
+//!     cargo bench -- stages/shuffle
 //!
 //! | group | swept | beside it, in the same run |
 //! |---|---|---|
@@ -18,36 +18,35 @@
 //! system has in memory. Throughput is in bytes of text for the first two, in tokens where ids are moved, and in
 //! documents or batches elsewhere.
 
-#[path = "stages/batch.rs"]
 mod batch;
-#[path = "common/mod.rs"]
-mod common;
-#[path = "stages/jsonl.rs"]
 mod jsonl;
-#[path = "stages/pack.rs"]
 mod pack;
-#[path = "stages/prefetch.rs"]
 mod prefetch;
-#[path = "stages/shards.rs"]
 mod shards;
-#[path = "stages/shuffle.rs"]
 mod shuffle;
-#[path = "stages/source.rs"]
 mod source;
-#[path = "stages/tokenize.rs"]
 mod tokenize;
 
 use std::hint::black_box;
 
-use criterion::{criterion_group, criterion_main};
+use criterion::Criterion;
 use futures::{Stream, StreamExt, stream};
 use millstream::{LaneCursor, Result, Tokens, Tracked};
+
+use crate::common::{self, runtime};
 
 /// How many ids the stages that move ids are given.
 const TOKENS: usize = 1 << 20;
 
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Runtime::new().expect("a runtime")
+pub(crate) fn run(c: &mut Criterion) {
+    source::bench(c);
+    jsonl::bench(c);
+    tokenize::bench(c);
+    shuffle::bench(c);
+    pack::bench(c);
+    batch::bench(c);
+    prefetch::bench(c);
+    shards::bench(c);
 }
 
 fn tracked<T>(values: Vec<T>) -> impl Stream<Item = Result<Tracked<T>>> + Unpin {
@@ -69,16 +68,3 @@ async fn drain<S: Stream + Unpin>(mut stream: S) {
         black_box(&item);
     }
 }
-
-criterion_group!(
-    benches,
-    source::bench,
-    jsonl::bench,
-    tokenize::bench,
-    shuffle::bench,
-    pack::bench,
-    batch::bench,
-    prefetch::bench,
-    shards::bench
-);
-criterion_main!(benches);

@@ -1,16 +1,12 @@
 //! What latency costs: a corpus behind an HTTP server on loopback, with and without it.
 //!
-//!     cargo bench --bench store
+//!     cargo bench -- store
+//!     cargo bench -- store shards
 //!
 //! For each latency it prints how long the first batch took, how fast the batches behind the first tenth came, and how
 //! many requests there were. Small files, of 64 KiB, are read twice: with as many requests under way as is the default,
-//! and with 512. Token shards are read beside `object_store` alone, and beside the same shards on disk. An argument, such
-//! as `shards`, names the only corpus that is read.
+//! and with 512. Token shards are read beside `object_store` alone, and beside the same shards on disk.
 
-#[expect(dead_code, reason = "the tests use more of it")]
-#[path = "../tests/support/server.rs"]
-mod server;
-#[path = "store/shards.rs"]
 mod shards;
 
 use std::sync::Arc;
@@ -20,12 +16,21 @@ use futures::TryStreamExt;
 use millstream::config::{Config, SourceConfig, SourceKind};
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Loader, Result};
-use server::{Content, Server};
+use parquet::file::properties::WriterProperties;
+
+use crate::common::{runtime, write_parquet};
+use crate::server::{Content, Server};
 
 /// How long the corpora are, in bytes.
 const BYTES: usize = 512 << 20;
 
 const LINE: &str = "a line of text as it stands in a corpus, neither long nor short, and read by nobody\n";
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The only corpus that is read, by its first letters: `long`, `small`, `parquet` or `shards`
+    corpus: Option<String>,
+}
 
 /// What is read.
 struct Corpus {
@@ -36,17 +41,15 @@ struct Corpus {
     concurrency: usize,
 }
 
-fn main() -> Result<()> {
-    let is_test = std::env::args().any(|argument| argument == "--test");
-    let bytes = if is_test { 4 << 20 } else { BYTES };
+pub(crate) fn run(options: &Options, is_trial: bool) -> Result<()> {
+    let bytes = if is_trial { 4 << 20 } else { BYTES };
     let corpora = [
         Corpus { name: "long files", kind: SourceKind::Text, files: 4, concurrency: 0 },
         Corpus { name: "small files", kind: SourceKind::Text, files: bytes >> 16, concurrency: 0 },
         Corpus { name: "small, 512", kind: SourceKind::Text, files: bytes >> 16, concurrency: 512 },
         Corpus { name: "parquet", kind: SourceKind::Parquet, files: 4, concurrency: 0 },
     ];
-    let asked = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let is_asked = |name: &str| asked.as_deref().is_none_or(|asked| name.starts_with(asked));
+    let is_asked = |name: &str| options.corpus.as_deref().is_none_or(|asked| name.starts_with(asked));
     for corpus in corpora.into_iter().filter(|corpus| is_asked(corpus.name)) {
         let server = corpus.serve(bytes / corpus.files);
         for latency in [0, 50, 200] {
@@ -61,7 +64,7 @@ fn main() -> Result<()> {
         }
     }
     if is_asked("shards") {
-        shards::compare(bytes, is_test.then_some(1))?;
+        shards::compare(bytes, if is_trial { 1 } else { shards::ROUNDS })?;
     }
     Ok(())
 }
@@ -71,7 +74,13 @@ impl Corpus {
     fn serve(&self, len: usize) -> Server {
         let lines = len / LINE.len();
         let content = match self.kind {
-            SourceKind::Parquet => parquet(lines),
+            SourceKind::Parquet => {
+                // Row groups of about 16 MiB.
+                let properties = WriterProperties::builder()
+                    .set_dictionary_enabled(false)
+                    .set_max_row_group_row_count(Some((16 << 20) / LINE.len()));
+                write_parquet(std::iter::repeat_n(LINE, lines), properties.build(), Vec::new())
+            }
             _ => LINE.repeat(lines).into_bytes(),
         };
         Server::new((0..self.files).map(|file| (format!("{file}"), Content::new(content.clone()))))
@@ -88,8 +97,7 @@ impl Corpus {
         if self.concurrency > 0 {
             config.store.concurrency = self.concurrency;
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async {
+        runtime().block_on(async {
             let mut loader = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer)).open().await?;
             let began = Instant::now();
             let (mut first, mut read, mut from) = (None, 0, None);
@@ -107,20 +115,4 @@ impl Corpus {
             Ok((first.unwrap_or_default(), rate))
         })
     }
-}
-
-/// A table of so many lines, in row groups of about 16 MiB.
-fn parquet(lines: usize) -> Vec<u8> {
-    use arrow_array::{ArrayRef, RecordBatch, StringArray};
-    use parquet::arrow::ArrowWriter;
-    use parquet::file::properties::WriterProperties;
-    let rows: ArrayRef = Arc::new(StringArray::from_iter_values(std::iter::repeat_n(LINE, lines)));
-    let batch = RecordBatch::try_from_iter([("text", rows)]).expect("a batch");
-    let properties = WriterProperties::builder()
-        .set_dictionary_enabled(false)
-        .set_max_row_group_row_count(Some((16 << 20) / LINE.len()));
-    let mut writer =
-        ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties.build())).expect("a writer");
-    writer.write(&batch).expect("written");
-    writer.into_inner().expect("written")
 }

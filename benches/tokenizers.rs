@@ -1,9 +1,9 @@
 //! The engines alone, on two threads, by the size of the documents.
 //!
-//!     cargo bench --bench tokenizers
-//!     cargo bench --features fastokens --bench tokenizers
-//!     cargo bench --bench tokenizers -- TOKENIZER.json CORPUS_DIRECTORY
-//!     cargo bench --bench tokenizers -- families [TOKENIZER.json ...]
+//!     cargo bench -- tokenizers
+//!     cargo bench --features fastokens -- tokenizers
+//!     cargo bench -- tokenizers TOKENIZER.json CORPUS_DIRECTORY
+//!     cargo bench -- tokenizers families [TOKENIZER.json ...]
 //!
 //! The last one prints a line for each family of open models' tokenizers, with its published settings around a
 //! vocabulary of 16,384 tokens, and for each file: the engine, its rate, the reference's, and their ratio. The table of
@@ -32,26 +32,27 @@
 //! So instances of their own are worth something for short texts: `tokenizers` 1.0 has them there (`src/tokenizer/hf/instances.rs`
 //! says why) and shares one above. `fastokens` keeps what it writes to by thread, so nothing is gained there.
 
-#[path = "common/mod.rs"]
-#[expect(dead_code, reason = "the documents are of exact sizes here")]
-mod common;
-#[path = "../tests/support/families.rs"]
-#[expect(dead_code, reason = "the test knows which engine runs each")]
-mod families;
-
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Barrier, Mutex};
 use std::time::Instant;
 
-use millstream::config::{LearnConfig, SpecialTokens};
 use millstream::tokenizer::Tokenizer;
-use millstream::tokenizer::hf::HfTokenizer;
-use millstream::tokenizer::learn::{END_OF_TEXT, learn};
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
+
+use crate::common::{self, median};
+use crate::families::families;
 
 const THREADS: usize = 2;
 const BYTES: usize = 24 << 20;
 const SIZES: [usize; 7] = [64, 80, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10];
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// A tokenizer, and a directory of Rust, instead of what is learned from this crate's own; or `families`, and
+    /// further tokenizers
+    #[arg(value_name = "TOKENIZER.json")]
+    files: Vec<String>,
+}
 
 /// What encodes for a thread.
 type Encode<'a> = &'a (dyn Fn(usize, &str, &mut Vec<u32>) + Sync);
@@ -84,22 +85,10 @@ impl Bare {
     }
 }
 
-fn files(directory: &Path, found: &mut Vec<PathBuf>) {
-    let entries = std::fs::read_dir(directory).expect("a directory");
-    for path in entries.map(|entry| entry.expect("an entry").path()) {
-        if path.is_dir() {
-            files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-}
-
 /// Text of a directory's Rust, from all over it; the crate's own, over and over, if there is no directory.
 fn text(directory: Option<&String>, bytes: usize) -> String {
     let Some(directory) = directory else { return common::text(bytes) };
-    let mut found = Vec::new();
-    files(Path::new(directory), &mut found);
+    let mut found = common::rust_files(Path::new(directory));
     found.sort_by_cached_key(|path| *blake3::hash(path.as_os_str().as_encoded_bytes()).as_bytes());
     let mut text = String::new();
     for path in found {
@@ -116,11 +105,11 @@ fn text(directory: Option<&String>, bytes: usize) -> String {
 
 /// Words that come once, of random letters.
 fn never_seen(bytes: usize) -> String {
-    let mut state = 1_u64;
+    let mut random = common::random();
     let mut text = String::with_capacity(bytes + 16);
     while text.len() < bytes {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let (mut letters, length) = (state >> 20, 3 + (state >> 61));
+        let number = random();
+        let (mut letters, length) = (number >> 20, 3 + (number >> 61));
         for _ in 0..length {
             text.push(char::from(b'a' + (letters % 26) as u8));
             letters /= 26;
@@ -175,11 +164,6 @@ fn rate(documents: &[&str], is_warm: bool, encode: Encode<'_>) -> f64 {
     rates.iter().sum::<f64>() / rates.len() as f64
 }
 
-fn median(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates[rates.len() / 2]
-}
-
 /// How fast the reference encodes, in MB/s a thread. It takes little text, as it is slow.
 fn reference_rate(json: &str, text: &str) -> f64 {
     let reference = tokenizers_reference::Tokenizer::from_bytes(json).expect("it loads");
@@ -193,7 +177,7 @@ fn reference_rate(json: &str, text: &str) -> f64 {
 fn all_families(files: &[String]) {
     let text = common::text(BYTES / 3);
     let few = &text[..text.floor_char_boundary(BYTES / 24)];
-    let learned = families::families().into_iter().map(|family| {
+    let learned = families().into_iter().map(|family| {
         let json = family.json(&[&text], 16_384);
         (family.name.to_owned(), json)
     });
@@ -203,9 +187,7 @@ fn all_families(files: &[String]) {
         "MB/s a thread, {THREADS} threads: the engine that runs, the reference, and how many times as fast"
     );
     for (name, json) in learned.chain(read) {
-        let mut tokenizer =
-            HfTokenizer::from_json(name.as_str(), json.as_str(), SpecialTokens::Text).expect("it loads");
-        tokenizer.trial([&text]);
+        let tokenizer = common::loaded(&json, &text);
         let encode = |_: usize, text: &str, ids: &mut Vec<u32>| tokenizer.encode(text, ids).expect("ids");
         let ours = median((0..3).map(|_| rate(&pieces(&text, 16 << 10), true, &encode)).collect());
         let reference = reference_rate(&json, few);
@@ -214,23 +196,19 @@ fn all_families(files: &[String]) {
     }
 }
 
-fn main() {
-    let is_test = std::env::args().any(|argument| argument == "--test");
-    let bytes = if is_test { BYTES / 16 } else { BYTES };
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|it| !it.starts_with("--")).collect();
-    if let [first, files @ ..] = &arguments[..]
+pub(crate) fn run(options: &Options, is_trial: bool) {
+    let bytes = if is_trial { BYTES / 16 } else { BYTES };
+    if let [first, files @ ..] = &options.files[..]
         && first == "families"
     {
         return all_families(files);
     }
-    let text = text(arguments.get(1), bytes);
-    let json = arguments.first().map(|path| std::fs::read_to_string(path).expect("a tokenizer.json"));
-    let json = json.unwrap_or_else(|| {
-        let config = LearnConfig { vocab_size: 16_384, ..LearnConfig::default() };
-        learn([&text[..text.floor_char_boundary(bytes / 3)]], &config, &[END_OF_TEXT]).expect("a tokenizer")
-    });
-    let mut ours = HfTokenizer::from_json("bench", json.as_str(), SpecialTokens::Text).expect("it loads");
-    ours.trial([&text]);
+    let text = text(options.files.get(1), bytes);
+    let ours = match options.files.first() {
+        Some(path) => common::loaded(&std::fs::read_to_string(path).expect("a tokenizer.json"), &text),
+        None => common::learned(&text[..text.floor_char_boundary(bytes / 3)], 16_384),
+    };
+    let json = ours.json().to_owned();
     let engine = ours.engine().to_string();
     let warm = &text[..text.floor_char_boundary(bytes / 3)];
     let (shared, own) = (Bare::load(&json), [(); THREADS].map(|()| Bare::load(&json)));

@@ -1,6 +1,6 @@
 //! What the loader finds by itself, beside every fixed setting.
 //!
-//!     cargo bench --bench tune
+//!     cargo bench -- tune
 //!
 //! The whole loader runs over documents, a tokenizer and a consumer whose costs are sleeps, so that they are known and
 //! the machine's other work hardly shows. Each scenario is run with workers 1 and 2 and depths 1 to 32, and with both left to
@@ -26,6 +26,8 @@ use futures::{StreamExt, stream};
 use millstream::config::{Config, OrAuto};
 use millstream::tokenizer::{EncodeError, Tokenizer};
 use millstream::{Document, LaneCursor, Loader, Tracked};
+
+use crate::common::runtime;
 
 const ROW: usize = 1024;
 const ROWS: usize = 8;
@@ -81,7 +83,7 @@ impl Tokenizer for Paced {
 }
 
 /// Batches a second, and the workers and the depth at the end.
-async fn run(batches: u64, costs: Costs, workers: OrAuto, depth: OrAuto) -> (f64, u64, u64) {
+async fn measure(batches: u64, costs: Costs, workers: OrAuto, depth: OrAuto) -> (f64, u64, u64) {
     let mut config = Config::default();
     let pipeline = &mut config.pipeline;
     (pipeline.workers, pipeline.depth) = (workers, depth);
@@ -116,22 +118,22 @@ async fn run(batches: u64, costs: Costs, workers: OrAuto, depth: OrAuto) -> (f64
     (rate, stage("tokenize").workers, stage("prefetch").capacity)
 }
 
-fn main() {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+pub(crate) fn run(is_trial: bool) {
+    let runtime = runtime();
     let fixed = |number: usize| OrAuto::from(number);
     let settings: Vec<_> = WORKERS.iter().flat_map(|&workers| DEPTHS.map(|depth| (workers, depth))).collect();
     println!("batches/s                   auto (ends at)         best fixed        worst fixed  auto/best");
-    let is_test = std::env::args().any(|argument| argument == "--test");
     for (name, batches, costs) in SCENARIOS {
-        let batches = if is_test { batches / 50 } else { batches };
+        let batches = if is_trial { batches / 50 } else { batches };
         let mut rates = vec![0.0; settings.len()];
         let (mut auto, mut end) = (0.0, (0, 0));
         for _ in 0..ROUNDS {
-            let (rate, workers, depth) = runtime.block_on(run(batches, costs, OrAuto::Auto, OrAuto::Auto));
+            let (rate, workers, depth) =
+                runtime.block_on(measure(batches, costs, OrAuto::Auto, OrAuto::Auto));
             auto += rate / ROUNDS as f64;
             end = (workers, depth);
             for (&(workers, depth), sum) in settings.iter().zip(&mut rates) {
-                let (rate, ..) = runtime.block_on(run(batches, costs, fixed(workers), fixed(depth)));
+                let (rate, ..) = runtime.block_on(measure(batches, costs, fixed(workers), fixed(depth)));
                 *sum += rate / ROUNDS as f64;
             }
         }

@@ -1,9 +1,11 @@
 //! Compares the last third of the time with the first.
 
 use std::fmt;
+use std::time::Duration;
 
-use crate::Sample;
-use crate::options::Options;
+use millstream::config::ByteCount;
+
+use super::look::Sample;
 
 /// How much more the last third may have than the first: a twentieth, and so many bytes or so many threads and files.
 /// Which documents are in flight differs from second to second, and so do the threads that are idle for a while.
@@ -76,14 +78,13 @@ impl Row {
 }
 
 /// What the columns are.
-pub(crate) fn header(options: &Options) -> String {
+pub(crate) fn header(time: Duration, memory: ByteCount) -> String {
     format!(
-        "{} seconds each, `memory = \"{}\"`. MiB of own memory: least, median and most, in the first and in the last \
+        "{} seconds each, `memory = \"{memory}\"`. MiB of own memory: least, median and most, in the first and in the last \
          third of the time.\n\n\
          | what | M tokens | budget, most | first third | last third | mapped | threads | files | |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---|\n",
-        options.time.as_secs(),
-        options.memory,
+        time.as_secs(),
     )
 }
 

@@ -4,12 +4,14 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use clap::ValueEnum;
 use millstream::config::Config;
 use millstream::prepare::prepare;
+use parquet::file::properties::WriterProperties;
 use serde_json::{Value, json};
+
+use crate::common::write_parquet;
 
 /// How many files the corpora of some files have.
 const FILES: usize = 24;
@@ -25,13 +27,14 @@ const DOCUMENT: Range<usize> = 1500..3500;
 const LINE: Range<usize> = 60..100;
 
 /// A layout of a corpus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Case {
     /// One text file of short lines.
     Lines,
     /// One JSONL file.
     Jsonl,
     /// 24 JSONL files.
+    #[value(name = "jsonl-24")]
     Jsonl24,
     /// Thousands of JSONL files of a few documents.
     SmallFiles,
@@ -40,8 +43,10 @@ pub(crate) enum Case {
     /// One Parquet file of a few row groups.
     Parquet,
     /// 24 JSONL files, each one gzip stream.
+    #[value(name = "gzip-24")]
     Gzip24,
     /// 24 JSONL files, each one zstd frame.
+    #[value(name = "zstd-24")]
     Zstd24,
     /// One JSONL file in one gzip stream, which cannot be cut.
     Gzip,
@@ -52,34 +57,8 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    pub(crate) const ALL: [Self; 11] = [
-        Self::Lines,
-        Self::Jsonl,
-        Self::Jsonl24,
-        Self::SmallFiles,
-        Self::WholeFiles,
-        Self::Parquet,
-        Self::Gzip24,
-        Self::Zstd24,
-        Self::Gzip,
-        Self::Shards,
-        Self::LineShards,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Lines => "lines",
-            Self::Jsonl => "jsonl",
-            Self::Jsonl24 => "jsonl-24",
-            Self::SmallFiles => "small-files",
-            Self::WholeFiles => "whole-files",
-            Self::Parquet => "parquet",
-            Self::Gzip24 => "gzip-24",
-            Self::Zstd24 => "zstd-24",
-            Self::Gzip => "gzip",
-            Self::Shards => "shards",
-            Self::LineShards => "line-shards",
-        }
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().expect("none is skipped").get_name().to_owned()
     }
 
     /// Whether its documents are short lines.
@@ -90,12 +69,6 @@ impl Case {
     /// Whether its tokens are stored: then all documents can be shuffled together.
     pub(crate) fn is_stored(self) -> bool {
         matches!(self, Self::Shards | Self::LineShards)
-    }
-
-    pub(crate) fn parse(name: &str) -> Result<Self, String> {
-        let names = || Self::ALL.map(Self::name).join(", ");
-        let case = Self::ALL.into_iter().find(|case| case.name() == name);
-        case.ok_or_else(|| format!("{name:?} is not a case; there are {}", names()))
     }
 
     /// Writes the corpus of about `bytes` bytes into `directory`, and says how it is read.
@@ -147,7 +120,11 @@ impl Case {
                 jsonl(documents, &mut out);
                 out.finish().expect("written");
             }
-            Self::Parquet => parquet(documents, out),
+            Self::Parquet => {
+                let rows = documents.len().div_ceil(ROW_GROUPS);
+                let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows));
+                write_parquet(documents, properties.build(), out).flush().expect("written");
+            }
         }
     }
 }
@@ -196,16 +173,4 @@ fn jsonl(documents: &[String], mut out: impl Write) {
     for document in documents {
         writeln!(out, "{}", json!({ "text": document })).expect("written");
     }
-}
-
-fn parquet(documents: &[String], out: impl Write + Send) {
-    use parquet::arrow::ArrowWriter;
-    use parquet::file::properties::WriterProperties;
-    let rows = documents.len().div_ceil(ROW_GROUPS);
-    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows)).build();
-    let text: ArrayRef = Arc::new(StringArray::from_iter_values(documents));
-    let batch = RecordBatch::try_from_iter([("text", text)]).expect("a batch");
-    let mut writer = ArrowWriter::try_new(out, batch.schema(), Some(properties)).expect("a writer");
-    writer.write(&batch).expect("written");
-    writer.close().expect("written");
 }

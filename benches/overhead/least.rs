@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use millstream::tokenizer::Tokenizer;
 use twox_hash::xxhash3_128;
 
-use super::corpus::{Case, Corpus};
+use super::corpus::{Case, Corpus, Shape};
 use super::measure::EPOCHS;
 
 /// What is read at once.
@@ -49,11 +49,11 @@ impl<'a> Least<'a> {
             let pieces = corpus.files(case).into_iter().flat_map(|path| cut(&path, between)).collect();
             Work::Text { pieces, between }
         };
-        let work = match case {
-            Case::Lines(_) => text("\n"),
-            Case::Text(_) => text("\n\n"),
-            Case::Shards(_) => Work::Ids((0..tokens).map(|id| id as u16).collect()),
-            Case::Jsonl(_) | Case::Files(_) => return None,
+        let work = match case.shape {
+            Shape::Line => text("\n"),
+            Shape::Paragraph => text("\n\n"),
+            Shape::Shard => Work::Ids((0..tokens).map(|id| id as u16).collect()),
+            Shape::JsonLine | Shape::File => return None,
         };
         Some(Self { work, tokenizer: &**corpus.tokenizer(), workers })
     }

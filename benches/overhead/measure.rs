@@ -1,20 +1,16 @@
 //! One run of either side.
 
 use std::hint::black_box;
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
+use millstream::Batch;
 use millstream::config::{Config, SourceKind};
 use millstream::tokenizer::Tokenizer;
-use millstream::{Batch, Loader};
 
-use super::corpus::{Case, Corpus};
-
-/// Text that a thread of the bare tokenizer takes at once.
-const CHUNK_BYTES: usize = 128 << 10;
+use super::corpus::{Case, Corpus, Shape};
+use crate::common::{encode, open, runtime};
 
 /// How often shards are read in one run: they are so much faster than text.
 pub(crate) const EPOCHS: u64 = 8;
@@ -36,11 +32,9 @@ pub(crate) fn load(config: &Config, tokenizer: &Arc<dyn Tokenizer>) -> Loaded {
     if is_shards {
         config.pipeline.epochs = Some(EPOCHS);
     }
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    runtime.block_on(async {
+    runtime().block_on(async {
         let began = Instant::now();
-        let loader = Loader::builder(&config).with_tokenizer(tokenizer.clone()).open();
-        let mut loader = loader.await.expect("it opens");
+        let mut loader = open(&config, tokenizer, None).await;
         let mut first = None;
         while let Some(batch) = loader.next().await {
             first.get_or_insert_with(|| began.elapsed());
@@ -61,7 +55,6 @@ fn touch(batch: &Batch) {
 /// The other side: what the loader could reach if it cost nothing.
 pub(crate) struct Bare<'a> {
     documents: Vec<&'a str>,
-    chunks: Vec<Range<usize>>,
     tokenizer: &'a dyn Tokenizer,
     workers: usize,
     /// Ids to be copied in the tokenizer's place, and where to.
@@ -71,16 +64,8 @@ pub(crate) struct Bare<'a> {
 impl<'a> Bare<'a> {
     pub(crate) fn new(corpus: &'a Corpus, case: Case, workers: usize) -> Self {
         let documents = corpus.documents(case);
-        let (mut chunks, mut start, mut size) = (Vec::new(), 0, 0);
-        for (index, document) in documents.iter().enumerate() {
-            size += document.len();
-            if size >= CHUNK_BYTES || index + 1 == documents.len() {
-                chunks.push(start..index + 1);
-                (start, size) = (index + 1, 0);
-            }
-        }
-        let mut bare = Self { documents, chunks, tokenizer: &**corpus.tokenizer(), workers, copied: None };
-        if let Case::Shards(_) = case {
+        let mut bare = Self { documents, tokenizer: &**corpus.tokenizer(), workers, copied: None };
+        if case.shape == Shape::Shard {
             // One end of text for each document.
             let tokens = bare.encode() + bare.documents.len() as u64;
             let ids: Vec<u32> = (0..tokens as u32).collect();
@@ -115,24 +100,7 @@ impl<'a> Bare<'a> {
         (began.elapsed(), tokens)
     }
 
-    /// Encodes all documents on so many threads.
     fn encode(&self) -> u64 {
-        let (next, tokens) = (AtomicUsize::new(0), AtomicU64::new(0));
-        std::thread::scope(|scope| {
-            for _ in 0..self.workers {
-                scope.spawn(|| {
-                    let mut ids = Vec::new();
-                    while let Some(chunk) = self.chunks.get(next.fetch_add(1, Relaxed)) {
-                        for document in &self.documents[chunk.clone()] {
-                            ids.clear();
-                            self.tokenizer.encode(document, &mut ids).expect("it encodes");
-                            black_box(&ids);
-                            tokens.fetch_add(ids.len() as u64, Relaxed);
-                        }
-                    }
-                });
-            }
-        });
-        tokens.into_inner()
+        encode(&self.documents, self.tokenizer, self.workers)
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn bench(c: &mut Criterion) {
     let rows: Vec<Tracked<Sequence>> = runtime.block_on(packed.try_collect()).expect("no error");
     let ids: usize = rows.iter().map(|row| row.value.len()).sum();
     let copied = vec![7_u32; ids];
-    let mut group = c.benchmark_group("batch");
+    let mut group = c.benchmark_group("stages/batch");
     group.throughput(Throughput::Elements(ids as u64));
     for size in [1, 4, 16, 64, 256] {
         group.bench_function(BenchmarkId::new("rows", size), |b| {

@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use millstream::LaneCursor;
-use millstream::config::{SourceConfig, SourceKind};
+use millstream::config::SourceConfig;
 use millstream::source::Source;
 use serde::Deserialize;
 
@@ -21,16 +21,14 @@ struct Line<'a> {
 pub(crate) fn bench(c: &mut Criterion) {
     let runtime = runtime();
     let text = common::text(16 << 20);
-    let mut group = c.benchmark_group("jsonl");
+    let mut group = c.benchmark_group("stages/jsonl");
     for bytes in [80, 1 << 10, 8 << 10] {
         let documents = common::documents(&text, bytes);
         let line = |text: &String| serde_json::json!({ "id": 1, "text": text }).to_string() + "\n";
         let lines: String = documents.iter().map(line).collect();
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join("lines"), &lines).expect("a file");
-        let paths = vec![format!("{}/*", directory.path().display())];
-        let field = Some("text".to_owned());
-        let config = SourceConfig { kind: SourceKind::Jsonl, paths, field, ..SourceConfig::default() };
+        let config = SourceConfig::jsonl(format!("{}/*", directory.path().display()), "text");
         let source = runtime.block_on(Source::open(&[config])).expect("it opens");
         group.throughput(Throughput::Bytes(lines.len() as u64));
         group.bench_function(BenchmarkId::new("lines", bytes), |b| {

@@ -10,7 +10,7 @@ use super::{TOKENS, drain, runtime, tokens, tracked};
 pub(crate) fn bench(c: &mut Criterion) {
     let runtime = runtime();
     let start = LaneCursor::default();
-    let mut group = c.benchmark_group("pack");
+    let mut group = c.benchmark_group("stages/pack");
     group.throughput(Throughput::Elements(TOKENS as u64));
     for length in [32, 512, 8192] {
         let tokens = tokens(length);

@@ -8,7 +8,7 @@ use super::{drain, runtime};
 
 pub(crate) fn bench(c: &mut Criterion) {
     let runtime = runtime();
-    let mut group = c.benchmark_group("prefetch");
+    let mut group = c.benchmark_group("stages/prefetch");
     group.throughput(Throughput::Elements(10_000));
     for depth in [1, 4, 16] {
         group.bench_with_input(BenchmarkId::from_parameter(depth), &depth, |b, &depth| {

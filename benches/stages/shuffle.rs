@@ -10,7 +10,7 @@ pub(crate) fn bench(c: &mut Criterion) {
     let runtime = runtime();
     let start = LaneCursor::default();
     let tokens = tokens(64);
-    let mut group = c.benchmark_group("shuffle");
+    let mut group = c.benchmark_group("stages/shuffle");
     group.throughput(Throughput::Elements(tokens.len() as u64));
     for window in [1, 64, 1024, 16 << 10] {
         group.bench_function(BenchmarkId::from_parameter(window), |b| {

@@ -11,9 +11,9 @@ use super::{common, drain, runtime, tracked};
 
 pub(crate) fn bench(c: &mut Criterion) {
     let text = common::text(4 << 20);
-    let encoder = Encoder::new(Arc::new(common::tokenizer(&text[..1 << 20])));
+    let encoder = Encoder::new(Arc::new(common::learned(&text[..1 << 20], 4096)));
     let runtime = runtime();
-    let mut group = c.benchmark_group("tokenize");
+    let mut group = c.benchmark_group("stages/tokenize");
     group.sample_size(20);
     for size in [32, 1 << 10, 16 << 10] {
         let documents: Vec<Document> =

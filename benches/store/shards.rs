@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt, stream};
-use millstream::config::{Config, ShuffleWindow, SourceConfig, SourceKind};
+use millstream::config::{Config, ShuffleWindow, SourceConfig, TokenizerConfig};
 use millstream::prepare::prepare;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Loader, Result};
@@ -16,10 +16,11 @@ use object_store::http::HttpBuilder;
 use object_store::{ClientOptions, ObjectStore, ObjectStoreExt};
 
 use super::LINE;
-use super::server::{self, Content, Server};
+use crate::common::{median, runtime, serve};
+use crate::server::{Request, Server};
 
 /// How often each pair is measured; the median counts.
-const ROUNDS: usize = 5;
+pub(crate) const ROUNDS: usize = 5;
 
 /// How many batches of documents that are shuffled together are read: in a store each document is a request.
 const SHUFFLED: usize = 40;
@@ -28,18 +29,17 @@ const SHUFFLED: usize = 40;
 const LINES: usize = 24;
 
 /// Prints how fast shards of `bytes` of text are read.
-pub(crate) fn compare(bytes: usize, rounds: Option<usize>) -> Result<()> {
-    let rounds = rounds.unwrap_or(ROUNDS);
+pub(crate) fn compare(bytes: usize, rounds: usize) -> Result<()> {
     let directory = tempfile::tempdir().expect("a directory");
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let runtime = runtime();
     let shards = directory.path().join("shards");
     runtime.block_on(made(bytes, directory.path(), &shards))?;
-    let server = served(&shards);
+    let server = serve(&shards);
     for latency in [0, 50] {
         *server.state.latency.lock().expect("no panic") = Duration::from_millis(latency);
         let mut ratios = Vec::new();
         for _ in 0..rounds {
-            let far = config(server.url("far"));
+            let far = config(server.url("corpus"));
             server.requests();
             let ours = runtime.block_on(epoch(&far, usize::MAX))?;
             let ranges = ranges(&server);
@@ -57,7 +57,7 @@ pub(crate) fn compare(bytes: usize, rounds: Option<usize>) -> Result<()> {
         println!("shards       {latency:4} ms latency: {:.0}% of object_store alone", 100.0 * median(ratios));
     }
     // Everything is kept at the first reading.
-    let mut kept = config(server.url("far"));
+    let mut kept = config(server.url("corpus"));
     kept.store.cache = Some(directory.path().join("cache"));
     runtime.block_on(epoch(&kept, usize::MAX))?;
     let near = config(shards.display().to_string());
@@ -67,7 +67,7 @@ pub(crate) fn compare(bytes: usize, rounds: Option<usize>) -> Result<()> {
         ratios.push(local?.as_secs_f64() / ours?.as_secs_f64());
     }
     println!("shards       from a warm cache: {:.0}% of the rate from disk", 100.0 * median(ratios));
-    for (place, config) in [("at 50 ms latency", config(server.url("far"))), ("on disk", near)] {
+    for (place, config) in [("at 50 ms latency", config(server.url("corpus"))), ("on disk", near)] {
         let shuffled = with_window(&config, ShuffleWindow::All);
         let mut ratios = Vec::new();
         for _ in 0..rounds {
@@ -88,33 +88,18 @@ fn with_window(config: &Config, window: ShuffleWindow) -> Config {
     config
 }
 
-fn median(mut of: Vec<f64>) -> f64 {
-    of.sort_by(f64::total_cmp);
-    of[of.len() / 2]
-}
-
 /// Prepares shards of some text.
 async fn made(bytes: usize, directory: &Path, shards: &Path) -> Result<()> {
     let document = LINE.trim_end().repeat(LINES) + "\n";
     let path = directory.join("text.txt");
     std::fs::write(&path, document.repeat(bytes / document.len())).expect("written");
-    let source = SourceConfig { paths: vec![path.display().to_string()], ..SourceConfig::default() };
-    let mut config = Config { sources: vec![source], ..Config::default() };
-    config.tokenizer.kind = millstream::config::TokenizerKind::Bytes;
+    let source = SourceConfig::text(path.display().to_string());
+    let config = Config::default().with_source(source).with_tokenizer(TokenizerConfig::bytes());
     prepare(&config, shards, |_| {}).await.map(drop)
 }
 
-fn served(shards: &Path) -> Server {
-    let entries = std::fs::read_dir(shards).expect("shards").flatten();
-    Server::new(entries.map(|entry| {
-        let name = format!("far/{}", entry.file_name().to_string_lossy());
-        (name, Content::new(std::fs::read(entry.path()).expect("a file")))
-    }))
-}
-
 fn config(place: String) -> Config {
-    let source = SourceConfig { kind: SourceKind::Shards, paths: vec![place], ..SourceConfig::default() };
-    let mut config = Config { sources: vec![source], ..Config::default() };
+    let mut config = Config::default().with_source(SourceConfig::shards(place));
     (config.pipeline.epochs, config.pipeline.batch_size) = (Some(1), 64);
     config
 }
@@ -132,7 +117,7 @@ async fn epoch(config: &Config, batches: usize) -> Result<Duration> {
 
 /// The ranges of segments that were requested, in order.
 fn ranges(server: &Server) -> Vec<(String, Range<u64>)> {
-    let of = |request: server::Request| {
+    let of = |request: Request| {
         let (from, to) = request.range(usize::MAX)?;
         Some((request.path, from as u64..to as u64))
     };

@@ -55,9 +55,9 @@ sample_tokens = 0
 "#;
 
 /// A directory with a corpus and a config.
-struct Place(TempDir);
+struct Project(TempDir);
 
-impl Place {
+impl Project {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::create_dir(directory.path().join("corpus")).expect("made");
@@ -70,11 +70,11 @@ impl Place {
         Self(directory)
     }
 
-    /// A place with a finished run.
+    /// A project with a finished run.
     fn trained() -> Self {
-        let place = Self::new();
-        place.succeed(&["train", "run.toml"]);
-        place
+        let project = Self::new();
+        project.succeed(&["train", "run.toml"]);
+        project
     }
 
     fn path(&self, name: &str) -> PathBuf {

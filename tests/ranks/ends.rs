@@ -2,7 +2,7 @@
 
 use nix::sys::signal::{Signal, kill};
 
-use super::{Place, said};
+use super::{Project, said};
 use crate::support::faults::inject;
 use crate::support::wait::wait_for;
 
@@ -11,21 +11,21 @@ const LONG: [&str; 6] =
     ["train", "run.toml", "--set", "train.steps=1000000", "--set", "train.checkpoint_every=5"];
 
 /// Waits for so many steps of the run.
-fn steps(place: &Place, least: usize) {
-    wait_for("some steps", || (place.run("run").curve("loss").len() >= least).then_some(()));
+fn steps(project: &Project, least: usize) {
+    wait_for("some steps", || (project.run("run").curve("loss").len() >= least).then_some(()));
 }
 
 #[test]
 fn a_killed_rank_ends_all_and_the_run_goes_on_with_other_ranks() {
-    let place = Place::new();
+    let project = Project::new();
     for (ranks, killed) in [(4, 3), (2, 0)] {
-        let running = match place.path("run").exists() {
-            true => place.start(ranks, &["train", "--resume", "run"]),
-            false => place.start(ranks, &LONG),
+        let running = match project.path("run").exists() {
+            true => project.start(ranks, &["train", "--resume", "run"]),
+            false => project.start(ranks, &LONG),
         };
         let pids = running.pids(ranks);
-        let before = place.run("run").curve("loss").len();
-        steps(&place, before + 20);
+        let before = project.run("run").curve("loss").len();
+        steps(&project, before + 20);
         kill(pids[killed], Signal::SIGKILL).expect("it is there");
         let (code, _, error) = running.end();
         assert!(code.is_some_and(|code| code != 0), "{code:?}");
@@ -36,22 +36,22 @@ fn a_killed_rank_ends_all_and_the_run_goes_on_with_other_ranks() {
             });
         }
     }
-    let last = place.run("run").curve("loss").len() as u64 + 20;
-    let run = place.resume(1, "run", &[&format!("train.steps={last}")]);
+    let last = project.run("run").curve("loss").len() as u64 + 20;
+    let run = project.resume(1, "run", &[&format!("train.steps={last}")]);
     let logged: Vec<u64> = run.curve("loss").iter().map(|(step, _)| *step).collect();
     assert_eq!(logged, (1..=last).collect::<Vec<_>>());
-    let whole = place.train(1, "whole", &[&format!("train.steps={last}")]);
+    let whole = project.train(1, "whole", &[&format!("train.steps={last}")]);
     assert_eq!(run.cursor(last), whole.cursor(last));
 }
 
 #[test]
 fn one_rank_that_is_asked_to_stop_stops_all_after_the_same_step() {
-    let place = Place::new();
+    let project = Project::new();
     for asked in [1, 0] {
         let out = format!("train.out=run{asked}");
-        let running = place.start(2, &[&LONG[..], &["--set", &out]].concat());
+        let running = project.start(2, &[&LONG[..], &["--set", &out]].concat());
         let pids = running.pids(2);
-        let run = || place.run(&format!("run{asked}"));
+        let run = || project.run(&format!("run{asked}"));
         wait_for("some steps", || (run().curve("loss").len() > 6).then_some(()));
         kill(pids[asked], Signal::SIGTERM).expect("it is there");
         let (code, _, error) = running.end();
@@ -62,21 +62,21 @@ fn one_rank_that_is_asked_to_stop_stops_all_after_the_same_step() {
         // What follows is what would have followed.
         let steps = format!("train.steps={}", last + 5);
         let constant = "train.schedule=constant";
-        let resumed = place.resume(2, &format!("run{asked}"), &[&steps, constant]);
+        let resumed = project.resume(2, &format!("run{asked}"), &[&steps, constant]);
         assert_eq!(
             resumed.cursor(last + 5),
-            place.train(1, &format!("whole{asked}"), &[&steps]).cursor(last + 5)
+            project.train(1, &format!("whole{asked}"), &[&steps]).cursor(last + 5)
         );
     }
 }
 
 #[test]
 fn what_is_wrong_on_one_rank_is_said_once() {
-    let place = Place::new();
-    place.spoil();
+    let project = Project::new();
+    project.spoil();
     for ranks in [2, 4] {
         let out = format!("train.out=run{ranks}");
-        let (code, _, error) = place.start(ranks, &[&LONG[..], &["--set", &out]].concat()).end();
+        let (code, _, error) = project.start(ranks, &[&LONG[..], &["--set", &out]].concat()).end();
         assert_eq!(code, Some(1), "{error}");
         assert_eq!(error.matches("error: ").count(), 1, "{error}");
         assert_eq!(error.matches("corpus/a3.txt").count(), 1, "{error}");
@@ -85,7 +85,7 @@ fn what_is_wrong_on_one_rank_is_said_once() {
 
 #[test]
 fn what_is_wrong_on_all_ranks_is_said_once() {
-    let place = Place::new();
+    let project = Project::new();
     let wrong: [(&[&str], &str); 4] = [
         (&["train.lr=-1"], "train.lr"),
         (&["pipeline.lanes=5"], "`pipeline.lanes` must be a multiple of the world's size, 2"),
@@ -95,7 +95,7 @@ fn what_is_wrong_on_all_ranks_is_said_once() {
     for (settings, wanted) in wrong {
         let set = settings.iter().flat_map(|setting| ["--set", setting]);
         let arguments: Vec<&str> = ["train", "run.toml"].into_iter().chain(set).collect();
-        let (code, _, error) = place.start(2, &arguments).end();
+        let (code, _, error) = project.start(2, &arguments).end();
         assert!(code.is_some_and(|code| code == 1 || code == 2), "{error}");
         assert_eq!(error.matches("error: ").count(), 1, "{error}");
         assert!(error.contains(wanted), "{error}");
@@ -104,12 +104,12 @@ fn what_is_wrong_on_all_ranks_is_said_once() {
 
 #[test]
 fn a_disk_that_fails_on_rank_0_ends_all() {
-    let place = Place::new();
-    let running = place.start(2, &LONG);
-    steps(&place, 7);
+    let project = Project::new();
+    let running = project.start(2, &LONG);
+    steps(&project, 7);
     // A file stands where the next checkpoint wants its directory.
-    let checkpoints = place.path("run/checkpoints");
-    wait_for("the directory is moved away", || std::fs::rename(&checkpoints, place.path("run/away")).ok());
+    let checkpoints = project.path("run/checkpoints");
+    wait_for("the directory is moved away", || std::fs::rename(&checkpoints, project.path("run/away")).ok());
     wait_for("a file stands there", || {
         let _ = std::fs::remove_dir_all(&checkpoints);
         std::fs::write(&checkpoints, "").ok()
@@ -122,32 +122,32 @@ fn a_disk_that_fails_on_rank_0_ends_all() {
 
 #[test]
 fn what_fails_on_rank_0_alone_ends_all() {
-    let place = Place::new();
-    let running = place.start(2, &LONG);
-    steps(&place, 7);
-    place.fails_on_rank_0_alone(running);
+    let project = Project::new();
+    let running = project.start(2, &LONG);
+    steps(&project, 7);
+    project.fails_on_rank_0_alone(running);
 }
 
 #[test]
 fn a_library_that_allows_no_threads_is_refused() {
-    let place = Place::new();
-    let mut command = place.ranks(2, &LONG);
+    let project = Project::new();
+    let mut command = project.ranks(2, &LONG);
     inject(&mut command, &[]);
-    let (code, _, error) = place.spawn(command.env("FAULTS_MPI_THREADS", "0")).end();
+    let (code, _, error) = project.spawn(command.env("FAULTS_MPI_THREADS", "0")).end();
     assert_eq!(code, Some(1), "{error}");
     assert!(error.contains("this MPI library allows no threads in a process"), "{error}");
 }
 
 #[test]
 fn ranks_without_mpi_are_told_how_to_start_them() {
-    let place = Place::new();
-    let output = place.ranks(1, &["train", "run.toml"]).env("RANK", "1").env("WORLD_SIZE", "2").output();
+    let project = Project::new();
+    let output = project.ranks(1, &["train", "run.toml"]).env("RANK", "1").env("WORLD_SIZE", "2").output();
     let output = output.expect("it runs");
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output).contains("this is rank 1 of 2, and MPI knows of one process"), "{}", said(&output));
-    assert!(!place.path("run").exists());
+    assert!(!project.path("run").exists());
     // One process is one process, whoever starts it.
-    let alone = place
+    let alone = project
         .ranks(1, &["train", "run.toml", "--set", "train.steps=2"])
         .env("RANK", "0")
         .env("WORLD_SIZE", "1")

@@ -72,21 +72,21 @@ const MPIRUN: [&str; 7] =
     ["--oversubscribe", "--bind-to", "none", "--mca", "btl_vader_single_copy_mechanism", "none", "-n"];
 
 /// A directory with a corpus and a config.
-struct Place(TempDir);
+struct Project(TempDir);
 
-impl Place {
+impl Project {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let place = Self(directory);
-        std::fs::create_dir(place.path("corpus")).expect("made");
+        let project = Self(directory);
+        std::fs::create_dir(project.path("corpus")).expect("made");
         for file in 0..8 {
             let line = |line: usize| format!("file {file} line {line}: {}\n", "some words ".repeat(line % 5));
             let name = if file < 5 { format!("a{file}") } else { format!("b{file}") };
             let text: String = (0..300).map(line).collect();
-            std::fs::write(place.path(&format!("corpus/{name}.txt")), text).expect("written");
+            std::fs::write(project.path(&format!("corpus/{name}.txt")), text).expect("written");
         }
-        std::fs::write(place.path("run.toml"), CONFIG).expect("written");
-        place
+        std::fs::write(project.path("run.toml"), CONFIG).expect("written");
+        project
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Place, Running, copy, flip, said, told};
+use super::{Project, Running, copy, flip, said, told};
 #[cfg(target_os = "linux")]
 use crate::support::faults::inject;
 
@@ -14,95 +14,95 @@ const FILES: [&str; 6] =
 
 #[test]
 fn a_flipped_bit_in_any_file_is_refused_and_the_checkpoint_before_it_goes_on() {
-    let place = Place::trained();
-    let whole = place.losses("run");
+    let project = Project::trained();
+    let whole = project.losses("run");
     for name in FILES {
         let run = format!("damaged {name}");
-        copy(&place.path("run"), &place.path(&run));
+        copy(&project.path("run"), &project.path(&run));
         let file = format!("{NEWEST}/{name}");
-        flip(&place.path(&run).join(&file));
-        let error = place.fail(&["train", "--resume", &run, "--set", "train.steps=25"]);
+        flip(&project.path(&run).join(&file));
+        let error = project.fail(&["train", "--resume", &run, "--set", "train.steps=25"]);
         // A digest that is damaged is one that a file no longer has.
         let named = if name == "blake3.txt" { format!("{run}/{NEWEST}/") } else { format!("{run}/{file}") };
         assert!(error.starts_with(&format!("error: {named}")) && error.contains("damaged"), "{error}");
         assert!(told(&error).ends_with(&format!(" train --resume '{run}' --at 10")), "{error}");
-        let said = place.paste(told(&error));
+        let said = project.paste(told(&error));
         assert!(said.contains("checkpoints/aside-step-00000020"), "{said}");
-        assert_eq!(place.losses(&run), whole, "{name}");
+        assert_eq!(project.losses(&run), whole, "{name}");
         // The checkpoint that it made is whole.
-        place.succeed(&["train", "--resume", &run, "--set", "train.steps=25"]);
-        assert!(place.path(&run).join("checkpoints/step-00000025").is_dir());
+        project.succeed(&["train", "--resume", &run, "--set", "train.steps=25"]);
+        assert!(project.path(&run).join("checkpoints/step-00000025").is_dir());
     }
 }
 
 #[test]
 fn generate_refuses_a_damaged_model_and_takes_an_earlier_one() {
-    let place = Place::trained();
-    let before = place.program(&["generate", "run", "file", "--at", "10"]).output().expect("it runs");
+    let project = Project::trained();
+    let before = project.program(&["generate", "run", "file", "--at", "10"]).output().expect("it runs");
     assert!(before.status.success());
     for name in ["model.bpk", "state.json"] {
         let run = format!("damaged-{name}");
-        copy(&place.path("run"), &place.path(&run));
-        flip(&place.path(&run).join(NEWEST).join(name));
-        let error = place.fail(&["generate", &run, "file"]);
+        copy(&project.path("run"), &project.path(&run));
+        flip(&project.path(&run).join(NEWEST).join(name));
+        let error = project.fail(&["generate", &run, "file"]);
         assert!(error.contains(&format!("{run}/{NEWEST}/{name}")), "{error}");
         assert!(
             error.contains(&format!("take the checkpoint before it: resume {run} from step 10")),
             "{error}"
         );
-        let earlier = place.program(&["generate", &run, "file", "--at", "10"]).output().expect("it runs");
+        let earlier = project.program(&["generate", &run, "file", "--at", "10"]).output().expect("it runs");
         assert_eq!(earlier.stdout, before.stdout);
-        let error = place.fail(&["model", "export", &run, "-o", "model"]);
+        let error = project.fail(&["model", "export", &run, "-o", "model"]);
         assert!(error.contains("take the checkpoint before it") && error.contains("step 10"), "{error}");
     }
     // What it does not read does not matter.
-    flip(&place.path("run").join(NEWEST).join("optimizer.bpk"));
-    place.succeed(&["generate", "run", "file"]);
-    let error = place.fail(&["generate", "run", "file", "--at", "15"]);
+    flip(&project.path("run").join(NEWEST).join("optimizer.bpk"));
+    project.succeed(&["generate", "run", "file"]);
+    let error = project.fail(&["generate", "run", "file", "--at", "15"]);
     assert!(error.contains("there is no checkpoint of step 15; there is one of 10, 20"), "{error}");
 }
 
 #[test]
 fn without_an_earlier_checkpoint_it_says_to_start_again() {
-    let place = Place::trained();
-    std::fs::remove_dir_all(place.path("run/checkpoints/step-00000010")).expect("removed");
-    flip(&place.path("run").join(NEWEST).join("unigram.bin"));
-    let error = place.fail(&["train", "--resume", "run"]);
+    let project = Project::trained();
+    std::fs::remove_dir_all(project.path("run/checkpoints/step-00000010")).expect("removed");
+    flip(&project.path("run").join(NEWEST).join("unigram.bin"));
+    let error = project.fail(&["train", "--resume", "run"]);
     assert!(error.contains("there is no checkpoint before it, so start the run again"), "{error}");
 }
 
 #[test]
 fn a_checkpoint_under_the_name_of_another_step_is_refused() {
-    let place = Place::trained();
-    std::fs::remove_dir_all(place.path("run").join(NEWEST)).expect("removed");
-    copy(&place.path("run/checkpoints/step-00000010"), &place.path("run").join(NEWEST));
-    let error = place.fail(&["train", "--resume", "run", "--set", "train.steps=25"]);
+    let project = Project::trained();
+    std::fs::remove_dir_all(project.path("run").join(NEWEST)).expect("removed");
+    copy(&project.path("run/checkpoints/step-00000010"), &project.path("run").join(NEWEST));
+    let error = project.fail(&["train", "--resume", "run", "--set", "train.steps=25"]);
     assert!(error.contains("this is the checkpoint of step 10, not of step 20"), "{error}");
     assert!(told(&error).ends_with(" train --resume run --at 10"), "{error}");
-    assert!(place.path("run").join(NEWEST).is_dir(), "nothing is moved");
-    let output = place.program(&["train", "--resume", "run", "--json"]).output().expect("it runs");
+    assert!(project.path("run").join(NEWEST).is_dir(), "nothing is moved");
+    let output = project.program(&["train", "--resume", "run", "--json"]).output().expect("it runs");
     let failed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
     let (kind, resume) = (&failed["error"]["kind"], &failed["error"]["resume"]);
     let expected = serde_json::json!({ "run": "run", "step": 10, "settings": [] });
     assert_eq!((kind, resume), (&"checkpoint".into(), &expected));
-    place.paste(told(&error));
+    project.paste(told(&error));
 }
 
 #[test]
 fn a_corpus_that_moved_as_a_whole_resumes() {
-    let place = Place::trained();
-    let all = place.losses("run");
-    fs::create_dir_all(place.path("mnt/other")).expect("a directory");
-    fs::rename(place.path("corpus"), place.path("mnt/other/text")).expect("moved");
-    let moved = format!("source.0.paths=[{:?}]", place.path("mnt/other/text/*.txt").display().to_string());
+    let project = Project::trained();
+    let all = project.losses("run");
+    fs::create_dir_all(project.path("mnt/other")).expect("a directory");
+    fs::rename(project.path("corpus"), project.path("mnt/other/text")).expect("moved");
+    let moved = format!("source.0.paths=[{:?}]", project.path("mnt/other/text/*.txt").display().to_string());
     let resume = ["train", "--resume", "run", "--at", "10", "--set", &moved];
-    place.succeed(&resume);
-    assert_eq!(place.losses("run"), all);
+    project.succeed(&resume);
+    assert_eq!(project.losses("run"), all);
     // A file that changed its place below is another one, and named.
-    let file = fs::read_dir(place.path("mnt/other/text")).expect("a directory").next().expect("a file");
+    let file = fs::read_dir(project.path("mnt/other/text")).expect("a directory").next().expect("a file");
     let file = file.expect("an entry").path();
     fs::rename(&file, file.with_file_name("renamed.txt")).expect("renamed");
-    let said = place.fail(&resume);
+    let said = project.fail(&resume);
     let name = file.file_name().expect("a name").to_string_lossy();
     assert!(said.contains("`source.0.files`") || said.contains(".files`"), "{said}");
     assert!(said.contains("renamed: ") && said.contains(&*name), "{said}");
@@ -110,86 +110,86 @@ fn a_corpus_that_moved_as_a_whole_resumes() {
 
 #[test]
 fn one_of_two_roots_that_moved_resumes() {
-    let place = Place::new();
+    let project = Project::new();
     for (file, directory) in ["home/c", "home/c", "data/d", "data/d"].into_iter().enumerate() {
-        fs::create_dir_all(place.path(directory)).expect("a directory");
+        fs::create_dir_all(project.path(directory)).expect("a directory");
         let (from, to) = (format!("corpus/{file}.txt"), format!("{directory}/{file}.txt"));
-        fs::rename(place.path(&from), place.path(&to)).expect("moved");
+        fs::rename(project.path(&from), project.path(&to)).expect("moved");
     }
-    place.succeed(&["train", "run.toml", "--set", "source.0.paths=[\"home/c/*.txt\", \"data/d/*.txt\"]"]);
-    let all = place.losses("run");
-    fs::rename(place.path("home"), place.path("house")).expect("moved");
+    project.succeed(&["train", "run.toml", "--set", "source.0.paths=[\"home/c/*.txt\", \"data/d/*.txt\"]"]);
+    let all = project.losses("run");
+    fs::rename(project.path("home"), project.path("house")).expect("moved");
     let moved = "source.0.paths=[\"house/c/*.txt\", \"data/d/*.txt\"]";
     let resume = ["train", "--resume", "run", "--at", "10", "--set", moved];
-    place.succeed(&resume);
-    assert_eq!(place.losses("run"), all);
-    fs::rename(place.path("house/c/1.txt"), place.path("house/c/one.txt")).expect("renamed");
-    let said = place.fail(&resume);
+    project.succeed(&resume);
+    assert_eq!(project.losses("run"), all);
+    fs::rename(project.path("house/c/1.txt"), project.path("house/c/one.txt")).expect("renamed");
+    let said = project.fail(&resume);
     assert!(said.contains(".files`") && said.contains("house/c/one.txt"), "{said}");
 }
 
 #[test]
 fn documents_stay_excluded_when_their_corpus_moves() {
-    let place = Place::new();
-    place.succeed(&["train", "run.toml", "--set", "train.steps=10"]);
+    let project = Project::new();
+    project.succeed(&["train", "run.toml", "--set", "train.steps=10"]);
     let excluded = |directory: &str| {
         let documents = [0, 26, 52].map(|byte| format!("{{path=\"{directory}/0.txt\", byte={byte}}}"));
         format!("exclude.documents=[{}]", documents.join(", "))
     };
     let here = excluded("corpus");
-    place.succeed(&["train", "--resume", "run", "--set", "train.steps=20", "--set", &here]);
+    project.succeed(&["train", "--resume", "run", "--set", "train.steps=20", "--set", &here]);
     let runs = ["named", "unnamed", "stale"];
-    runs.iter().for_each(|run| copy(&place.path("run"), &place.path(run)));
-    place.succeed(&["train", "--resume", "run", "--set", "train.steps=30"]);
-    let all = place.losses("run");
-    fs::create_dir(place.path("mnt")).expect("a directory");
-    fs::rename(place.path("corpus"), place.path("mnt/text")).expect("moved");
+    runs.iter().for_each(|run| copy(&project.path("run"), &project.path(run)));
+    project.succeed(&["train", "--resume", "run", "--set", "train.steps=30"]);
+    let all = project.losses("run");
+    fs::create_dir(project.path("mnt")).expect("a directory");
+    fs::rename(project.path("corpus"), project.path("mnt/text")).expect("moved");
     let moved = "source.0.paths=[\"mnt/text/*.txt\"]";
     // By its new path, by none, and by the old one.
     let there = excluded("mnt/text");
     let documents = [&*there, "exclude.documents=[]", &*here];
     for (run, documents) in runs.iter().zip(documents) {
         let settings = ["--set", "train.steps=30", "--set", moved, "--set", documents];
-        place.succeed(&[&["train", "--resume", run][..], &settings].concat());
-        assert_eq!(place.losses(run), all, "{run}");
+        project.succeed(&[&["train", "--resume", run][..], &settings].concat());
+        assert_eq!(project.losses(run), all, "{run}");
     }
     // What the history does not know is looked for.
     let other = "exclude.documents=[{path=\"corpus/1.txt\", byte=0}]";
     let resume = ["train", "--resume", "run", "--set", "train.steps=40"];
-    let said = place.fail(&[&resume[..], &["--set", moved, "--set", other]].concat());
+    let said = project.fail(&[&resume[..], &["--set", moved, "--set", other]].concat());
     assert!(said.contains("corpus/1.txt is not a file of any source"), "{said}");
 }
 
 #[test]
 fn an_unfinished_checkpoint_is_skipped_with_a_warning() {
-    let place = Place::trained();
-    let whole = place.losses("run");
+    let project = Project::trained();
+    let whole = project.losses("run");
     // As a copy leaves it that was cut off: the digests come last.
-    std::fs::remove_file(place.path("run").join(NEWEST).join("blake3.txt")).expect("removed");
-    let said = place.succeed(&["train", "--resume", "run"]);
+    std::fs::remove_file(project.path("run").join(NEWEST).join("blake3.txt")).expect("removed");
+    let said = project.succeed(&["train", "--resume", "run"]);
     assert!(said.contains("unfinished checkpoint skipped") && said.contains(NEWEST), "{said}");
     assert!(said.contains("resuming from run/checkpoints/step-00000010"), "{said}");
-    assert_eq!(place.losses("run"), whole);
+    assert_eq!(project.losses("run"), whole);
 }
 
 #[test]
 fn a_checkpoint_of_another_version_is_refused_and_the_one_before_it_goes_on() {
-    let place = Place::trained();
-    let newest = place.path("run").join(NEWEST);
+    let project = Project::trained();
+    let newest = project.path("run").join(NEWEST);
     let (state, digests) = (newest.join("state.json"), newest.join("blake3.txt"));
     let digest = || blake3::hash(&fs::read(&state).expect("a state")).to_string();
     let (before, listed) = (digest(), fs::read_to_string(&digests).expect("digests"));
     let text = fs::read_to_string(&state).expect("a state");
     fs::write(&state, text.replace("\"version\": 1", "\"version\": 2")).expect("written");
     fs::write(&digests, listed.replace(&before, &digest())).expect("written");
-    let error = place.fail(&["train", "--resume", "run"]);
+    let error = project.fail(&["train", "--resume", "run"]);
     assert!(error.contains("state.json: its format is 2, but this version reads 1"), "{error}");
     assert!(told(&error).ends_with(" train --resume run --at 10"), "{error}");
 }
 
 /// The names in the directory of checkpoints, sorted.
-fn names(place: &Place, run: &str) -> Vec<String> {
-    let entries = fs::read_dir(place.path(run).join("checkpoints")).expect("checkpoints");
+fn names(project: &Project, run: &str) -> Vec<String> {
+    let entries = fs::read_dir(project.path(run).join("checkpoints")).expect("checkpoints");
     let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names.collect();
     names.sort();
@@ -200,7 +200,7 @@ fn names(place: &Place, run: &str) -> Vec<String> {
 #[test]
 fn a_checkpoint_that_cannot_be_removed_ends_no_run() {
     use nix::errno::Errno;
-    let place = Place::trained();
+    let project = Project::trained();
     let cases: [&[(&str, &str, Errno)]; 5] = [
         // A file that is read over NFS, or may not be changed.
         &[("unlink", ".partial-old", Errno::ENOTEMPTY)],
@@ -212,38 +212,38 @@ fn a_checkpoint_that_cannot_be_removed_ends_no_run() {
     ];
     for (case, faults) in cases.into_iter().enumerate() {
         let run = format!("run {case}");
-        copy(&place.path("run"), &place.path(&run));
+        copy(&project.path("run"), &project.path(&run));
         let train = ["train", "--resume", &run, "--set", "train.keep=1", "--set"];
-        let mut command = place.program(&[&train[..], &["train.steps=40"]].concat());
+        let mut command = project.program(&[&train[..], &["train.steps=40"]].concat());
         let faults: Vec<_> = faults.iter().map(|&(call, path, error)| (call, path, error as i32)).collect();
         inject(&mut command, &faults);
         let output = command.output().expect("it runs");
         let told = said(&output);
         assert!(output.status.success(), "{faults:?}: {told}");
-        let left = names(&place, &run);
+        let left = names(&project, &run);
         assert_eq!(left.last().map(String::as_str), Some("step-00000040"), "{faults:?}: {left:?}");
         // What cannot be removed is told, and the next one to save removes it.
         assert_eq!(left.len() > 1, told.contains("the next checkpoint tries again"), "{left:?}: {told}");
         assert_eq!(left.len() > 1, case != 2, "{faults:?}: {left:?}");
-        place.succeed(&[&train[..], &["train.steps=42"]].concat());
-        assert_eq!(names(&place, &run), ["step-00000042"], "{faults:?}");
+        project.succeed(&[&train[..], &["train.steps=42"]].concat());
+        assert_eq!(names(&project, &run), ["step-00000042"], "{faults:?}");
     }
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_goes_back_where_directories_cannot_be_renamed() {
-    let place = Place::trained();
-    let whole = place.losses("run");
-    let mut command = place.program(&["train", "--resume", "run", "--at", "10"]);
+    let project = Project::trained();
+    let whole = project.losses("run");
+    let mut command = project.program(&["train", "--resume", "run", "--at", "10"]);
     inject(&mut command, &[("rename", "checkpoints/step-00000020", nix::errno::Errno::EXDEV as i32)]);
     let output = command.output().expect("it runs");
     assert!(output.status.success(), "{}", said(&output));
-    assert_eq!(names(&place, "run"), ["aside-step-00000020", "step-00000010", "step-00000020"]);
+    assert_eq!(names(&project, "run"), ["aside-step-00000020", "step-00000010", "step-00000020"]);
     for name in FILES {
-        assert!(place.path("run/checkpoints/aside-step-00000020").join(name).is_file(), "{name}");
+        assert!(project.path("run/checkpoints/aside-step-00000020").join(name).is_file(), "{name}");
     }
-    assert_eq!(place.losses("run"), whole);
+    assert_eq!(project.losses("run"), whole);
 }
 
 /// What fails while a run writes and reads is told after the last step is saved, and the run goes on from there.
@@ -256,30 +256,30 @@ fn a_disk_that_fails_costs_no_step() {
         ("write", "cursors.jsonl", Errno::EIO),
         ("read", "corpus/", Errno::ESTALE),
     ] {
-        let place = Place::new();
-        let mut command = place.program(&["train", "run.toml", "--json", "--set", "train.steps=1000000"]);
+        let project = Project::new();
+        let mut command = project.program(&["train", "run.toml", "--json", "--set", "train.steps=1000000"]);
         command.args(["--set", "train.checkpoint_every=0", "--set", "train.trail_every=1"]);
         inject(&mut command, &[(call, path, error as i32)]);
-        command.env("FAULTS_WHEN", place.path("now"));
+        command.env("FAULTS_WHEN", project.path("now"));
         let mut run = Running::new(command);
         let reached = run.step(3);
-        fs::write(place.path("now"), "").expect("written");
+        fs::write(project.path("now"), "").expect("written");
         let (code, told) = run.end();
         assert_eq!(code, Some(1), "{path}: {told}");
         assert!(told.contains("saved run/checkpoints/step-") && told.contains(path), "{path}: {told}");
         assert!(super::told(&told).ends_with(" train --resume run"), "{path}: {told}");
         let step = |name: &String| name["step-".len()..].parse::<u64>().expect("a step");
-        let saved = names(&place, "run").last().map(step).expect("a checkpoint");
+        let saved = names(&project, "run").last().map(step).expect("a checkpoint");
         assert!(saved >= reached, "{path}: {saved} {reached}");
-        place.succeed(&["train", "--resume", "run", "--set", &format!("train.steps={}", saved + 2)]);
+        project.succeed(&["train", "--resume", "run", "--set", &format!("train.steps={}", saved + 2)]);
     }
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_goes_on_without_tensorboard() {
-    let place = Place::new();
-    let mut command = place.program(&["train", "run.toml", "--set", "train.tensorboard=true"]);
+    let project = Project::new();
+    let mut command = project.program(&["train", "run.toml", "--set", "train.tensorboard=true"]);
     command.args(["--set", "train.sample_tokens=4", "--set", "train.prompt=file"]);
     inject(&mut command, &[("write", "tfevents", nix::errno::Errno::EDQUOT as i32)]);
     let output = command.output().expect("it runs");
@@ -288,33 +288,33 @@ fn a_run_goes_on_without_tensorboard() {
         output.status.success() && told.matches("the run goes on without TensorBoard").count() == 1,
         "{told}"
     );
-    assert_eq!(place.losses("run").len(), 20);
-    let samples = fs::read_to_string(place.path("run/samples.jsonl")).expect("samples");
+    assert_eq!(project.losses("run").len(), 20);
+    let samples = fs::read_to_string(project.path("run/samples.jsonl")).expect("samples");
     assert_eq!(samples.lines().count(), 1, "{samples}");
     assert_eq!(told.matches("samples.jsonl").count(), 1, "{told}");
 }
 
 #[test]
 fn a_save_that_finds_no_room_leaves_nothing_and_more_than_are_kept_make_room_before_it() {
-    let place = Place::trained();
-    let names = || names(&place, "run");
+    let project = Project::trained();
+    let names = || names(&project, "run");
     assert_eq!(names(), ["step-00000010", "step-00000020"]);
     // A run that goes on has its leftovers' room before it saves, even if it is at its end.
-    fs::create_dir(place.path("run/checkpoints/.partial-00000030")).expect("made");
-    place.succeed(&["train", "--resume", "run"]);
+    fs::create_dir(project.path("run/checkpoints/.partial-00000030")).expect("made");
+    project.succeed(&["train", "--resume", "run"]);
     assert_eq!(names(), ["step-00000010", "step-00000020"]);
     // No file may be as large as the moments, and a write beyond that is an error, as on a full disk.
     let arguments = ["train", "--resume", "run", "--set", "train.steps=30"];
     let program = env!("CARGO_BIN_EXE_millstream");
     let limited = ["-c", "trap '' XFSZ; ulimit -f 40; exec \"$@\"", "bash", program];
-    let output = place.in_here("bash", &[&limited[..], &arguments].concat()).output().expect("it runs");
+    let output = project.in_here("bash", &[&limited[..], &arguments].concat()).output().expect("it runs");
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert_eq!(names(), ["step-00000010", "step-00000020"]);
     let fewer = ["--set", "train.keep=1"];
     let output =
-        place.in_here("bash", &[&limited[..], &arguments, &fewer].concat()).output().expect("it runs");
+        project.in_here("bash", &[&limited[..], &arguments, &fewer].concat()).output().expect("it runs");
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert_eq!(names(), ["step-00000020"]);
-    place.succeed(&arguments);
+    project.succeed(&arguments);
     assert_eq!(names().last().expect("one"), "step-00000030");
 }

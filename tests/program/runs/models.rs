@@ -9,7 +9,7 @@ use millstream::tokenizer::Tokenizer;
 use millstream_train::Pretrained;
 use serde_json::{Value, json};
 
-use super::{CONFIG, Place};
+use super::{CONFIG, Project};
 use crate::support::runtime::block_on;
 use crate::support::torch::{python, torch};
 
@@ -27,13 +27,13 @@ const MODELS_TOKENIZER: &str = "[tokenizer]\neos = \"<|endoftext|>\"\npath = \"m
 /// A run's `[model]`.
 const MODEL: &str = "[model]\nlayers = 1\nd_model = 16\nheads = 2\nd_ff = 16\n";
 
-impl Place {
-    /// A place with a finished run of a model with its own tokenizer.
+impl Project {
+    /// A project with a finished run of a model with its own tokenizer.
     fn with_model(model: &str) -> Self {
-        let place = Self::new();
-        place.write("run.toml", TOKENIZER, model);
-        place.succeed(&["train", "run.toml", "--set", "train.lr=1e-2"]);
-        place
+        let project = Self::new();
+        project.write("run.toml", TOKENIZER, model);
+        project.succeed(&["train", "run.toml", "--set", "train.lr=1e-2"]);
+        project
     }
 
     /// Writes the config with other sections.
@@ -67,59 +67,59 @@ impl Place {
 
 #[test]
 fn a_model_goes_out_and_comes_in_again() {
-    let place = Place::with_model(MODEL);
+    let project = Project::with_model(MODEL);
     // The text of an earlier checkpoint is another's, so that a wrong one would be seen.
-    let newest = place.print(&["model", "export", "run", "-o", "model"]);
+    let newest = project.print(&["model", "export", "run", "-o", "model"]);
     assert_eq!((&newest["step"], &newest["output"]), (&json!(20), &json!("model")));
     assert_eq!(newest["without_tokenizer"], Value::Null);
     let files: Vec<&str> =
         newest["files"].as_array().expect("files").iter().flat_map(Value::as_str).collect();
     for name in ["model.safetensors", "config.json", "generation_config.json", "tokenizer.json", "README.md"]
     {
-        assert!(files.contains(&name) && place.path("model").join(name).is_file(), "{name}: {files:?}");
+        assert!(files.contains(&name) && project.path("model").join(name).is_file(), "{name}: {files:?}");
     }
-    assert_eq!(place.print(&["model", "export", "run", "-o", "earlier", "--step", "10"])["step"], 10);
+    assert_eq!(project.print(&["model", "export", "run", "-o", "earlier", "--step", "10"])["step"], 10);
     let prompt = "file 1 line";
-    assert_eq!(place.text("model", prompt), place.text("run", prompt));
+    assert_eq!(project.text("model", prompt), project.text("run", prompt));
     assert_ne!(
-        fs::read(place.path("model/model.safetensors")).expect("a file"),
-        fs::read(place.path("earlier/model.safetensors")).expect("a file")
+        fs::read(project.path("model/model.safetensors")).expect("a file"),
+        fs::read(project.path("earlier/model.safetensors")).expect("a file")
     );
 
     // A step that changes nothing shows where each of them starts.
-    place.write("init.toml", MODELS_TOKENIZER, "");
+    project.write("init.toml", MODELS_TOKENIZER, "");
     let still = ["train.steps=1", "train.lr=1e-30", "train.min_lr=0", "train.weight_decay=0"];
     let still: Vec<&str> = still.iter().flat_map(|setting| ["--set", setting]).collect();
-    let losses = place.validations("run");
+    let losses = project.validations("run");
     for (model, step) in [("earlier", 10), ("model", 20)] {
         let out = format!("train.out=from-{model}");
         let init = format!("train.init={model}");
-        place.succeed(&[&["train", "init.toml", "--set", &init, "--set", &out][..], &still].concat());
+        project.succeed(&[&["train", "init.toml", "--set", &init, "--set", &out][..], &still].concat());
         let expected = losses.iter().find(|(at, _)| *at == step).expect("a validation").1;
-        assert_eq!(place.validations(&format!("from-{model}")), [(1, expected)]);
+        assert_eq!(project.validations(&format!("from-{model}")), [(1, expected)]);
     }
 }
 
 #[test]
 fn a_run_that_began_from_a_model_resumes_exactly_without_it() {
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
-    place.write("init.toml", MODELS_TOKENIZER, "");
+    let project = Project::with_model(MODEL);
+    project.succeed(&["model", "export", "run", "-o", "model"]);
+    project.write("init.toml", MODELS_TOKENIZER, "");
     let init = ["--set", "train.init=model", "--set", "train.out=second"];
-    place.succeed(&[&["check", "init.toml"][..], &init].concat());
-    place.succeed(&[&["train", "init.toml"][..], &init].concat());
-    let all = place.losses("second");
+    project.succeed(&[&["check", "init.toml"][..], &init].concat());
+    project.succeed(&[&["train", "init.toml"][..], &init].concat());
+    let all = project.losses("second");
     assert_eq!(all.len(), 20);
-    fs::remove_dir_all(place.path("model")).expect("removed");
-    place.succeed(&["train", "--resume", "second", "--at", "10"]);
-    assert_eq!(place.losses("second"), all);
+    fs::remove_dir_all(project.path("model")).expect("removed");
+    project.succeed(&["train", "--resume", "second", "--at", "10"]);
+    assert_eq!(project.losses("second"), all);
     // The config that the run began with goes on too, though it says nothing of the shape.
-    place.succeed(
+    project.succeed(
         &[&["train", "init.toml", "--resume", "second", "--set", "train.steps=21"][..], &init].concat(),
     );
-    assert_eq!(place.losses("second").len(), 21);
-    place.succeed(&["model", "export", "second", "-o", "again"]);
-    assert_eq!(place.text("again", "file 2"), place.text("second", "file 2"));
+    assert_eq!(project.losses("second").len(), 21);
+    project.succeed(&["model", "export", "second", "-o", "again"]);
+    assert_eq!(project.text("again", "file 2"), project.text("second", "file 2"));
 }
 
 /// Changes a file of JSON.
@@ -131,10 +131,11 @@ fn change(path: &std::path::Path, change: impl FnOnce(&mut Value)) {
 
 #[test]
 fn each_of_a_models_end_ids_ends_a_text() {
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
-    let (config, generation) = (place.path("model/config.json"), place.path("model/generation_config.json"));
-    let text = place.text("model", "file");
+    let project = Project::with_model(MODEL);
+    project.succeed(&["model", "export", "run", "-o", "model"]);
+    let (config, generation) =
+        (project.path("model/config.json"), project.path("model/generation_config.json"));
+    let text = project.text("model", "file");
     assert!(!text.is_empty());
     // The usual end first, which the text does not have, and then whatever else the model may say.
     let mut all = Vec::new();
@@ -143,17 +144,17 @@ fn each_of_a_models_end_ids_ends_a_text() {
         all.extend((0..config["vocab_size"].as_u64().expect("a number")).map(Value::from));
         config["eos_token_id"] = json!(all);
     });
-    assert_eq!(place.text("model", "file"), text, "transformers reads the generation config first");
+    assert_eq!(project.text("model", "file"), text, "transformers reads the generation config first");
     change(&generation, |generation| generation["eos_token_id"] = json!(null));
-    assert_eq!(place.text("model", "file"), "", "which names none");
+    assert_eq!(project.text("model", "file"), "", "which names none");
     fs::remove_file(&generation).expect("removed");
-    assert_eq!(place.text("model", "file"), "");
+    assert_eq!(project.text("model", "file"), "");
     change(&config, |config| config["eos_token_id"] = json!(null));
-    assert!(place.text("model", "file").starts_with(&text), "nothing ends it");
+    assert!(project.text("model", "file").starts_with(&text), "nothing ends it");
     fs::write(&generation, json!({ "eos_token_id": all }).to_string()).expect("written");
-    assert_eq!(place.text("model", "file"), "");
+    assert_eq!(project.text("model", "file"), "");
     fs::write(&generation, json!({ "eos_token_id": ["</s>"] }).to_string()).expect("written");
-    let said = place.fail(&["generate", "model", "file"]);
+    let said = project.fail(&["generate", "model", "file"]);
     assert!(
         said.contains("model/generation_config.json: eos_token_id is \"</s>\", which is not an id"),
         "{said}"
@@ -163,74 +164,74 @@ fn each_of_a_models_end_ids_ends_a_text() {
 #[test]
 fn a_link_stays_and_the_directory_that_it_leads_to_gets_the_model() {
     use std::os::unix::fs::symlink;
-    let place = Place::with_model(MODEL);
-    fs::create_dir_all(place.path("far/empty")).expect("made");
-    symlink("far/empty", place.path("to-empty")).expect("a link");
-    symlink("to-nothing-either", place.path("to-nothing")).expect("a link");
-    symlink("far/new", place.path("to-nothing-either")).expect("a link");
+    let project = Project::with_model(MODEL);
+    fs::create_dir_all(project.path("far/empty")).expect("made");
+    symlink("far/empty", project.path("to-empty")).expect("a link");
+    symlink("to-nothing-either", project.path("to-nothing")).expect("a link");
+    symlink("far/new", project.path("to-nothing-either")).expect("a link");
     for (link, directory) in [("to-empty", "far/empty"), ("to-nothing", "far/new")] {
-        place.succeed(&["model", "export", "run", "-o", link]);
-        assert!(place.path(link).is_symlink() && !place.path(directory).is_symlink(), "{link}");
-        assert_eq!(place.text(directory, "file"), place.text("run", "file"));
+        project.succeed(&["model", "export", "run", "-o", link]);
+        assert!(project.path(link).is_symlink() && !project.path(directory).is_symlink(), "{link}");
+        assert_eq!(project.text(directory, "file"), project.text("run", "file"));
         assert_eq!(
-            fs::read_dir(place.path("far")).expect("a directory").flatten().count(),
+            fs::read_dir(project.path("far")).expect("a directory").flatten().count(),
             1 + usize::from(link == "to-nothing")
         );
-        let said = place.fail(&["model", "export", "run", "-o", link]);
+        let said = project.fail(&["model", "export", "run", "-o", link]);
         assert!(said.contains("there is something in it already"), "{said}");
     }
-    symlink("round", place.path("round")).expect("a link");
-    let said = place.fail(&["model", "export", "run", "-o", "round"]);
+    symlink("round", project.path("round")).expect("a link");
+    let said = project.fail(&["model", "export", "run", "-o", "round"]);
     assert!(said.contains("round") && !said.contains("exporting"), "{said}");
 }
 
 #[test]
 fn what_cannot_go_in_or_out_is_refused_before_any_work() {
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
-    let said = place.fail(&["model", "export", "run", "-o", "model"]);
+    let project = Project::with_model(MODEL);
+    project.succeed(&["model", "export", "run", "-o", "model"]);
+    let said = project.fail(&["model", "export", "run", "-o", "model"]);
     assert!(said.contains("there is something in it already; name a new or an empty directory"), "{said}");
-    let said = place.fail(&["model", "export", "run", "-o", "other", "--step", "7"]);
-    assert!(said.contains("there is no checkpoint of step 7") && !place.path("other").exists(), "{said}");
-    let said = place.fail(&["model", "export", "corpus", "-o", "other"]);
+    let said = project.fail(&["model", "export", "run", "-o", "other", "--step", "7"]);
+    assert!(said.contains("there is no checkpoint of step 7") && !project.path("other").exists(), "{said}");
+    let said = project.fail(&["model", "export", "corpus", "-o", "other"]);
     assert!(said.contains("this is not a run's directory"), "{said}");
-    let said = place.fail(&["generate", "corpus", "file"]);
+    let said = project.fail(&["generate", "corpus", "file"]);
     assert!(said.contains("config.toml") && said.contains("config.json"), "{said}");
-    let said = place.fail(&["generate", "HuggingFaceTB/SmolLM-135M", "file"]);
+    let said = project.fail(&["generate", "HuggingFaceTB/SmolLM-135M", "file"]);
     assert!(said.contains("hf download HuggingFaceTB/SmolLM-135M"), "{said}");
-    let output = place.program(&["generate", "model", "file", "--at", "10"]).output().expect("it runs");
+    let output = project.program(&["generate", "model", "file", "--at", "10"]).output().expect("it runs");
     let said = super::said(&output);
     assert!(output.status.code() == Some(2) && said.contains("has no checkpoints; leave it out"), "{said}");
 
     let train = |config: &str, init: &str| {
         let init = format!("train.init={init}");
-        let said = place.fail(&["train", config, "--set", &init, "--set", "train.out=second"]);
-        assert!(!place.path("second").exists() && !said.contains("learned"), "{said}");
+        let said = project.fail(&["train", config, "--set", &init, "--set", "train.out=second"]);
+        assert!(!project.path("second").exists() && !said.contains("learned"), "{said}");
         said
     };
-    place.write("init.toml", MODELS_TOKENIZER, "");
+    project.write("init.toml", MODELS_TOKENIZER, "");
     let said = train("init.toml", "run");
     assert!(said.contains("it is a run's directory; export its model first"), "{said}");
     let said = train("init.toml", "nowhere");
     assert!(said.contains("`hf download nowhere --local-dir nowhere`"), "{said}");
     let said = train("init.toml", "~/nowhere");
     assert!(said.contains("download the model first, and write its whole path: ~ and variables"), "{said}");
-    place.write("other.toml", MODELS_TOKENIZER, &MODEL.replacen("layers = 1", "layers = 2", 1));
+    project.write("other.toml", MODELS_TOKENIZER, &MODEL.replacen("layers = 1", "layers = 2", 1));
     let said = train("other.toml", "model");
     assert!(said.contains("model.layers: it is 2 here and 1 in model; leave it out"), "{said}");
     // The model's own shape may be said too.
-    place.write("same.toml", MODELS_TOKENIZER, MODEL);
-    place.succeed(&["check", "same.toml", "--set", "train.init=model"]);
+    project.write("same.toml", MODELS_TOKENIZER, MODEL);
+    project.succeed(&["check", "same.toml", "--set", "train.init=model"]);
     for other in [TOKENIZER, "", "[tokenizer]\nkind = \"bytes\"\n"] {
-        place.write("init.toml", other, "");
-        let checked = place.fail(&["check", "init.toml", "--set", "train.init=model"]);
+        project.write("init.toml", other, "");
+        let checked = project.fail(&["check", "init.toml", "--set", "train.init=model"]);
         for said in [train("init.toml", "model"), checked] {
             assert!(said.contains("tokenizer.path: set it to \"model/tokenizer.json\""), "{said}");
         }
     }
     // The model's own tokenizer, with a token more than it has weights for.
     let read = |name: &str| -> Value {
-        serde_json::from_slice(&fs::read(place.path(name)).expect("a file")).expect("JSON")
+        serde_json::from_slice(&fs::read(project.path(name)).expect("a file")).expect("JSON")
     };
     let (vocab, mut tokenizer) =
         (read("model/config.json")["vocab_size"].clone(), read("model/tokenizer.json"));
@@ -243,39 +244,39 @@ fn what_cannot_go_in_or_out_is_refused_before_any_work() {
         "normalized": false,
         "special": true,
     }));
-    fs::write(place.path("model/tokenizer.json"), tokenizer.to_string()).expect("written");
-    place.write("init.toml", MODELS_TOKENIZER, "");
-    let said = place.fail(&["check", "init.toml", "--set", "train.init=model"]);
+    fs::write(project.path("model/tokenizer.json"), tokenizer.to_string()).expect("written");
+    project.write("init.toml", MODELS_TOKENIZER, "");
+    let said = project.fail(&["check", "init.toml", "--set", "train.init=model"]);
     assert!(said.contains(&format!("model: its embedding has weights for {vocab} ids")), "{said}");
     assert!(said.contains("resize the embedding in transformers first"), "{said}");
-    fs::remove_file(place.path("model/tokenizer.json")).expect("removed");
-    let said = place.fail(&["generate", "model", "file"]);
+    fs::remove_file(project.path("model/tokenizer.json")).expect("removed");
+    let said = project.fail(&["generate", "model", "file"]);
     assert!(said.contains("model: it has no tokenizer.json"), "{said}");
 }
 
 #[test]
 fn a_model_of_bytes_or_with_gelu_says_what_is_missing() {
-    let place = Place::trained();
-    let report = place.print(&["model", "export", "run", "-o", "model"]);
+    let project = Project::trained();
+    let report = project.print(&["model", "export", "run", "-o", "model"]);
     let why = report["without_tokenizer"].as_str().expect("a reason");
-    assert!(why.contains("so there is no tokenizer.json") && !place.path("model/tokenizer.json").exists());
-    place.succeed(&["train", "run.toml", "--set", "train.out=gelu", "--set", "model.activation=gelu"]);
-    let said = place.fail(&["model", "export", "gelu", "-o", "other"]);
+    assert!(why.contains("so there is no tokenizer.json") && !project.path("model/tokenizer.json").exists());
+    project.succeed(&["train", "run.toml", "--set", "train.out=gelu", "--set", "model.activation=gelu"]);
+    let said = project.fail(&["model", "export", "gelu", "-o", "other"]);
     assert!(said.contains("model.activation: gelu: no architecture of the Hugging Face libraries"), "{said}");
-    assert!(!place.path("other").exists());
+    assert!(!project.path("other").exists());
 }
 
 #[test]
 fn the_card_has_front_matter_and_the_figures_of_the_run() {
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
-    let card = fs::read_to_string(place.path("model/README.md")).expect("a card");
+    let project = Project::with_model(MODEL);
+    project.succeed(&["model", "export", "run", "-o", "model"]);
+    let card = fs::read_to_string(project.path("model/README.md")).expect("a card");
     let (front, body) =
         card.strip_prefix("---\n").and_then(|card| card.split_once("\n---\n")).expect("front matter");
     let keys: Vec<_> = front.lines().filter_map(|line| line.split_once(": ")).collect();
     assert_eq!(keys, [("library_name", "transformers"), ("pipeline_tag", "text-generation")]);
     let loss =
-        format!("| validation loss, in nats | {:.4} |", place.validations("run").last().expect("one").1);
+        format!("| validation loss, in nats | {:.4} |", project.validations("run").last().expect("one").1);
     for part in ["\n# run\n", "| optimizer steps | 20 |", &loss, "seq_len = 16", "d_model = 16"] {
         assert!(body.contains(part), "{part}: {body}");
     }
@@ -304,13 +305,13 @@ fn transformers_reads_an_export_and_computes_the_same() {
         ("Qwen2ForCausalLM", "tied = false\nqkv_bias = true\nhead_dim = 6\n", TOKENIZER, "5GiB"),
         ("Qwen3ForCausalLM", "qk_norm = true\n", begin.as_str(), "5GiB"),
     ] {
-        let place = Place::new();
-        place.write("run.toml", tokenizer, &format!("{MODEL}{keys}"));
+        let project = Project::new();
+        project.write("run.toml", tokenizer, &format!("{MODEL}{keys}"));
         let settings = ["train.lr=1e-2", "train.steps=60", "pipeline.seq_len=64"];
         let settings: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
-        place.succeed(&[&["train", "run.toml"][..], &settings].concat());
-        place.succeed(&["model", "export", "run", "-o", "model", "--shard-size", size]);
-        let directory = place.path("model");
+        project.succeed(&[&["train", "run.toml"][..], &settings].concat());
+        project.succeed(&["model", "export", "run", "-o", "model", "--shard-size", size]);
+        let directory = project.path("model");
         assert_eq!(directory.join("model.safetensors").is_file(), size == "5GiB");
 
         let prompt = "file 1";
@@ -326,7 +327,7 @@ fn transformers_reads_an_export_and_computes_the_same() {
             serde_json::from_str(&torch(&python, &read.each_ref().map(String::as_str))).expect("JSON");
         assert_eq!(read["said"], json!([]), "it warns of nothing");
         assert_eq!((&read["kind"], &read["end"]), (&json!(kind), &json!("<|endoftext|>")));
-        assert_eq!(read["text"], place.text("run", prompt).as_str());
+        assert_eq!(read["text"], project.text("run", prompt).as_str());
 
         let tokenizer_json = TokenizerConfig::file(directory.join("tokenizer.json"));
         let config = Config { tokenizer: tokenizer_json, ..Config::default() };

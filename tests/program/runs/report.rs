@@ -7,7 +7,7 @@ use super::*;
 /// What would end a script, or begin an element, if it was not escaped.
 const HOSTILE: &str = "</script><img src=x onerror=\"alert('&')\">";
 
-impl Place {
+impl Project {
     /// The page of these runs.
     fn page(&self, runs: &[&str]) -> String {
         self.succeed(&[&["report"], runs, &["--html", "report.html"]].concat());
@@ -50,9 +50,9 @@ fn body(page: &str) -> &str {
 
 #[test]
 fn runs_stand_side_by_side_in_a_terminal_and_as_lines_of_json() {
-    let place = Place::trained();
-    place.succeed(&["train", "run.toml", "--set", "train.out=other", "--set", "train.steps=10"]);
-    let table = place.output(&["report", "run", "other/"]);
+    let project = Project::trained();
+    project.succeed(&["train", "run.toml", "--set", "train.out=other", "--set", "train.steps=10"]);
+    let table = project.output(&["report", "run", "other/"]);
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     let [head, run, other] = &lines[..] else { panic!("{table}") };
     assert_eq!(head[..5], ["run", "step", "tokens", "loss", "validation"]);
@@ -61,9 +61,9 @@ fn runs_stand_side_by_side_in_a_terminal_and_as_lines_of_json() {
         (vec!["run", "20/20", "1.280", "k"], vec!["other", "10/10", "640"])
     );
 
-    let printed = place.output(&["report", "run", "other", "--json"]);
+    let printed = project.output(&["report", "run", "other", "--json"]);
     let figures: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let metrics = place.metrics("run");
+    let metrics = project.metrics("run");
     let last = |field: &str| metrics.iter().rev().map(|line| &line[field]).find(|value| value.is_number());
     assert_eq!((&figures[0]["run"], &figures[0]["step"]), (&Value::from("run"), &Value::from(20)));
     assert_eq!(Some(&figures[0]["loss"]), last("loss"));
@@ -76,16 +76,16 @@ fn runs_stand_side_by_side_in_a_terminal_and_as_lines_of_json() {
 
 #[test]
 fn the_page_has_the_curves_samples_and_configs_of_all_runs_and_needs_nothing_else() {
-    let place = Place::new();
+    let project = Project::new();
     let on = ["--set", "train.sample_tokens=6", "--set", "train.prompt=file"];
-    place.succeed(&[&["train", "run.toml"], &on[..]].concat());
-    place.succeed(&["train", "--resume", "run", "--set", "train.steps=24"]);
-    place.succeed(&["train", "run.toml", "--set", "train.out=lower", "--set", "train.lr=5e-4"]);
-    place.log("run", concat!(
+    project.succeed(&[&["train", "run.toml"], &on[..]].concat());
+    project.succeed(&["train", "--resume", "run", "--set", "train.steps=24"]);
+    project.succeed(&["train", "run.toml", "--set", "train.out=lower", "--set", "train.lr=5e-4"]);
+    project.log("run", concat!(
         r#"{"step":24,"loss":3.5,"sources":{"code":{"loss":2.5,"tokens":4},"prose":{"loss":4.5,"tokens":4}},"mfu":0.25,"flops_per_second":2e12}"#, "\n",
         r#"{"step":24,"validation_loss":3.25,"bits_per_byte":1.5,"sources":{"code":{"loss":2.25,"tokens":4}}}"#, "\n",
     ));
-    let page = place.page(&["run", "lower"]);
+    let page = project.page(&["run", "lower"]);
     for title in [
         "Loss",
         "Validation, in bits per byte of text",
@@ -144,7 +144,7 @@ fn the_page_has_the_curves_samples_and_configs_of_all_runs_and_needs_nothing_els
     assert_eq!(runs, ["run", "lower"]);
     let curves = data["charts"][0]["curves"].as_array().expect("curves");
     assert_eq!(curves.len(), 4, "training and validation of both");
-    let losses = place.losses("lower");
+    let losses = project.losses("lower");
     let points = curves[2]["points"].as_array().expect("points");
     assert_eq!(points.len(), losses.len());
     for (point, (step, loss)) in points.iter().zip(&losses) {
@@ -160,13 +160,13 @@ fn the_page_has_the_curves_samples_and_configs_of_all_runs_and_needs_nothing_els
 
 #[test]
 fn a_setting_that_is_given_again_at_its_step_is_shown_once() {
-    let place = Place::trained();
+    let project = Project::trained();
     for setting in ["train.lr=5e-4", "train.lr=6e-4"] {
-        place.succeed(&["train", "--resume", "run", "--set", setting]);
+        project.succeed(&["train", "--resume", "run", "--set", setting]);
     }
-    place.succeed(&["train", "--resume", "run", "--set", "train.steps=24"]);
-    place.succeed(&["train", "--resume", "run", "--set", "train.lr=7e-4"]);
-    let page = place.page(&["run"]);
+    project.succeed(&["train", "--resume", "run", "--set", "train.steps=24"]);
+    project.succeed(&["train", "--resume", "run", "--set", "train.lr=7e-4"]);
+    let page = project.page(&["run"]);
     let (_, configs) = body(&page).split_once("<h2>Configs</h2>").expect("configs");
     let (settings, _) = configs.split_once("<pre>").expect("a config");
     let shown: Vec<&str> = settings.split("<p>").skip(1).map(|line| line.trim_end()).collect();
@@ -182,21 +182,21 @@ fn a_setting_that_is_given_again_at_its_step_is_shown_once() {
 
 #[test]
 fn nothing_that_comes_from_files_is_more_than_text() {
-    let place = Place::trained();
+    let project = Project::trained();
     let name = HOSTILE.replace('/', ":");
-    copy(&place.path("run"), &place.path(&name));
+    copy(&project.path("run"), &project.path(&name));
     let line = serde_json::json!({
         "step": 20,
         "loss": 1.0,
         "sources": { HOSTILE: { "loss": 1.0, "tokens": 1 } },
         "stages": { HOSTILE: { "busy": 0.5 } },
     });
-    place.log(&name, &format!("{line}\n"));
+    project.log(&name, &format!("{line}\n"));
     let sample = serde_json::json!({ "step": 20, "prompt": HOSTILE, "text": HOSTILE });
-    std::fs::write(place.path(&name).join("samples.jsonl"), format!("{sample}\n")).expect("written");
+    std::fs::write(project.path(&name).join("samples.jsonl"), format!("{sample}\n")).expect("written");
     let settings = serde_json::json!({ "step": 20, "set": [format!("train.prompt={HOSTILE}")] });
-    std::fs::write(place.path(&name).join("settings.jsonl"), format!("{settings}\n")).expect("written");
-    let page = place.page(&["run", &name]);
+    std::fs::write(project.path(&name).join("settings.jsonl"), format!("{settings}\n")).expect("written");
+    let page = project.page(&["run", &name]);
     assert!(!page.contains("<img"), "{}", body(&page));
     assert_eq!(page.matches("<script").count(), 2);
     assert_eq!(page.matches("</script>").count(), 2);
@@ -208,7 +208,7 @@ fn nothing_that_comes_from_files_is_more_than_text() {
 
 #[test]
 fn a_million_lines_make_a_small_page_that_keeps_the_extremes() {
-    let place = Place::trained();
+    let project = Project::trained();
     let mut text = String::new();
     for step in 1..=1_000_000 {
         let loss = match step {
@@ -221,8 +221,8 @@ fn a_million_lines_make_a_small_page_that_keeps_the_extremes() {
             1000 + step % 100
         ));
     }
-    std::fs::write(place.path("run/metrics.jsonl"), text).expect("written");
-    let page = place.page(&["run"]);
+    std::fs::write(project.path("run/metrics.jsonl"), text).expect("written");
+    let page = project.page(&["run"]);
     assert!(page.len() < 1 << 20, "{} bytes", page.len());
     let data = data(&page);
     let points = data["charts"][0]["curves"][0]["points"].as_array().expect("points");
@@ -237,7 +237,7 @@ fn a_million_lines_make_a_small_page_that_keeps_the_extremes() {
 
 #[test]
 fn many_long_curves_are_shortened_together() {
-    let place = Place::trained();
+    let project = Project::trained();
     let mut text = String::new();
     for step in 1..=600 {
         let stages: Vec<String> = (0..100)
@@ -245,8 +245,8 @@ fn many_long_curves_are_shortened_together() {
             .collect();
         text.push_str(&format!("{{\"step\":{step},\"stages\":{{{}}}}}\n", stages.join(",")));
     }
-    std::fs::write(place.path("run/metrics.jsonl"), text).expect("written");
-    let page = place.page(&["run"]);
+    std::fs::write(project.path("run/metrics.jsonl"), text).expect("written");
+    let page = project.page(&["run"]);
     let data = data(&page);
     let charts = data["charts"].as_array().expect("charts");
     let curves: Vec<&Value> =
@@ -260,38 +260,38 @@ fn many_long_curves_are_shortened_together() {
 
 #[test]
 fn a_run_that_goes_on_is_shown_as_far_as_it_is() {
-    let place = Place::new();
-    let mut running = place.start(&["train", "run.toml", "--set", "train.steps=1000000"]);
+    let project = Project::new();
+    let mut running = project.start(&["train", "run.toml", "--set", "train.steps=1000000"]);
     running.step(12);
-    let table = place.output(&["report", "run"]);
+    let table = project.output(&["report", "run"]);
     assert!(table.contains("/1000000 "), "{table}");
     running.send(Signal::SIGKILL);
     running.end();
     // The line that was under way when it was killed.
-    place.log("run", "{\"step\":13,\"lo");
-    place.output(&["report", "run"]);
+    project.log("run", "{\"step\":13,\"lo");
+    project.output(&["report", "run"]);
     // Before its first line it has no metrics.
-    std::fs::remove_file(place.path("run/metrics.jsonl")).expect("removed");
-    assert!(place.output(&["report", "run"]).contains("0/1000000"));
-    assert!(place.page(&["run"]).contains("Nothing is logged yet."));
+    std::fs::remove_file(project.path("run/metrics.jsonl")).expect("removed");
+    assert!(project.output(&["report", "run"]).contains("0/1000000"));
+    assert!(project.page(&["run"]).contains("Nothing is logged yet."));
 }
 
 #[test]
 fn damaged_lines_are_named_and_the_page_that_was_there_stays() {
-    let place = Place::trained();
-    let page = place.page(&["run"]);
-    place.log("run", "{\"step\":21,\"loss\":1\n{\"step\":22}\n");
-    let said = place.fail(&["report", "run", "--html", "report.html"]);
+    let project = Project::trained();
+    let page = project.page(&["run"]);
+    project.log("run", "{\"step\":21,\"loss\":1\n{\"step\":22}\n");
+    let said = project.fail(&["report", "run", "--html", "report.html"]);
     assert!(said.contains("run/metrics.jsonl:23: this is not a line of a run's metrics: "), "{said}");
     assert!(said.contains("correct the line, or remove it"), "{said}");
-    assert_eq!(std::fs::read_to_string(place.path("report.html")).expect("a page"), page);
-    let said = place.fail(&["report", "corpus"]);
+    assert_eq!(std::fs::read_to_string(project.path("report.html")).expect("a page"), page);
+    let said = project.fail(&["report", "corpus"]);
     assert!(said.contains("corpus: this is not a run's directory"), "{said}");
-    let said = place.fail(&["report", "run", "--html", "corpus"]);
+    let said = project.fail(&["report", "run", "--html", "corpus"]);
     assert!(said.contains("it is a directory"), "{said}");
 
-    let place = Place::trained();
-    std::fs::write(place.path("run/samples.jsonl"), "{\"step\":1}\n").expect("written");
-    let said = place.fail(&["report", "run"]);
+    let project = Project::trained();
+    std::fs::write(project.path("run/samples.jsonl"), "{\"step\":1}\n").expect("written");
+    let said = project.fail(&["report", "run"]);
     assert!(said.contains("run/samples.jsonl:1: this is not a sample: missing field"), "{said}");
 }

@@ -6,18 +6,18 @@ use super::{Place, after, told};
 
 #[test]
 fn settings_of_a_resume_stay_and_the_hint_goes_on_with_them() {
-    let place = Place::trained();
+    let project = Project::trained();
     let more = ["--set", "train.steps=1000000", "--set", "train.keep=1000000"];
-    let mut running = place.start(&[&["train", "--resume", "run"][..], &more].concat());
+    let mut running = project.start(&[&["train", "--resume", "run"][..], &more].concat());
     running.step(25);
     running.send(Signal::SIGINT);
     let (code, said) = running.end();
     assert_eq!(code, Some(130), "{said}");
     let hint = told(&said);
-    let reached = place.losses("run").last().expect("steps").0;
+    let reached = project.losses("run").last().expect("steps").0;
 
     // What is printed goes on.
-    let mut shell = place.in_here("bash", &["-c", &format!("exec {hint} --json")]);
+    let mut shell = project.in_here("bash", &["-c", &format!("exec {hint} --json")]);
     shell.env("RUST_LOG", "warn");
     let mut running = super::Running::new(shell);
     assert_eq!(running.step(0), reached + 1);
@@ -27,64 +27,64 @@ fn settings_of_a_resume_stay_and_the_hint_goes_on_with_them() {
     assert!(said.contains("with train.steps=1000000, set at step 20"), "{said}");
 
     // A later resume changes it again, and behind its step it does not hold.
-    let said = place.succeed(&["train", "--resume", "run", "--at", "20", "--set", "train.steps=30"]);
+    let said = project.succeed(&["train", "--resume", "run", "--at", "20", "--set", "train.steps=30"]);
     assert!(said.contains("with train.keep=1000000, set at step 20"), "{said}");
     assert!(!said.contains("with train.steps"), "what is changed now holds no longer: {said}");
-    assert_eq!(place.losses("run").len(), 30);
-    place.succeed(&["train", "--resume", "run", "--at", "20"]);
-    assert_eq!(place.losses("run").len(), 30);
+    assert_eq!(project.losses("run").len(), 30);
+    project.succeed(&["train", "--resume", "run", "--at", "20"]);
+    assert_eq!(project.losses("run").len(), 30);
 }
 
 #[test]
 fn going_back_behind_a_setting_drops_it() {
-    let place = Place::trained();
-    place.succeed(&["train", "--resume", "run", "--set", "train.steps=30", "--set", "train.keep=9"]);
-    let settings = std::fs::read_to_string(place.path("run/settings.jsonl")).expect("settings");
+    let project = Project::trained();
+    project.succeed(&["train", "--resume", "run", "--set", "train.steps=30", "--set", "train.keep=9"]);
+    let settings = std::fs::read_to_string(project.path("run/settings.jsonl")).expect("settings");
     assert_eq!(settings, "{\"step\":20,\"set\":[\"train.keep=9\",\"train.steps=30\"]}\n");
-    place.succeed(&["train", "--resume", "run", "--set", "train.steps=40"]);
-    let said = place.succeed(&["train", "--resume", "run", "--at", "20"]);
+    project.succeed(&["train", "--resume", "run", "--set", "train.steps=40"]);
+    let said = project.succeed(&["train", "--resume", "run", "--at", "20"]);
     assert!(said.contains("with train.keep=9, set at step 20"), "{said}");
-    assert_eq!(place.losses("run").len(), 30, "the settings of step 30 are of another future");
-    let settings = std::fs::read_to_string(place.path("run/settings.jsonl")).expect("settings");
+    assert_eq!(project.losses("run").len(), 30, "the settings of step 30 are of another future");
+    let settings = std::fs::read_to_string(project.path("run/settings.jsonl")).expect("settings");
     assert_eq!(settings.lines().count(), 1);
     // Another config is kept too.
-    let config = std::fs::read_to_string(place.path("run.toml")).expect("a config");
-    std::fs::write(place.path("other.toml"), config.replace("steps = 20", "steps = 35")).expect("written");
-    place.succeed(&["train", "other.toml", "--resume", "run"]);
-    assert_eq!(place.losses("run").len(), 35);
-    let said = place.succeed(&["train", "--resume", "run"]);
+    let config = std::fs::read_to_string(project.path("run.toml")).expect("a config");
+    std::fs::write(project.path("other.toml"), config.replace("steps = 20", "steps = 35")).expect("written");
+    project.succeed(&["train", "other.toml", "--resume", "run"]);
+    assert_eq!(project.losses("run").len(), 35);
+    let said = project.succeed(&["train", "--resume", "run"]);
     assert!(said.contains("the run is finished: it has done 35 of 35 steps"), "{said}");
 }
 
 #[test]
 fn what_is_written_into_the_runs_own_config_is_told_and_noted() {
-    let place = Place::trained();
-    let path = place.path("run/config.toml");
+    let project = Project::trained();
+    let path = project.path("run/config.toml");
     let config = std::fs::read_to_string(&path).expect("a config");
     assert!(config.contains("\nsteps = 20\n"), "{config}");
     std::fs::write(&path, config.replace("\nsteps = 20\n", "\nsteps = 25\n")).expect("written");
-    let said = place.succeed(&["train", "--resume", "run", "--set", "train.keep=9"]);
+    let said = project.succeed(&["train", "--resume", "run", "--set", "train.keep=9"]);
     assert!(said.contains("with train.steps=25, which was written into the run's config.toml"), "{said}");
-    assert_eq!(place.losses("run").len(), 25);
-    let settings = std::fs::read_to_string(place.path("run/settings.jsonl")).expect("settings");
+    assert_eq!(project.losses("run").len(), 25);
+    let settings = std::fs::read_to_string(project.path("run/settings.jsonl")).expect("settings");
     assert_eq!(settings, "{\"step\":20,\"set\":[\"train.steps=25\",\"train.keep=9\"]}\n");
     // It is told once.
-    let said = place.succeed(&["train", "--resume", "run", "--set", "train.steps=26"]);
+    let said = project.succeed(&["train", "--resume", "run", "--set", "train.steps=26"]);
     assert!(!said.contains("written into"), "{said}");
 }
 
 #[test]
 fn a_run_goes_on_in_its_own_directory() {
-    let place = Place::trained();
+    let project = Project::trained();
     let why =
         "--set train.out=other: train.out: the run goes on in its own directory, run; leave the setting out";
     for command in [&["train", "--resume", "run"][..], &["train", "run.toml", "--resume", "run"]] {
-        let said = place.fail(&[command, &["--set", "train.out=other"]].concat());
+        let said = project.fail(&[command, &["--set", "train.out=other"]].concat());
         assert!(said.contains(why), "{said}");
     }
-    assert!(!place.path("other").exists());
-    place.succeed(&["train", "--resume", "run", "--set", "train.out=run", "--set", "train.steps=21"]);
-    assert_eq!(place.losses("run").len(), 21);
+    assert!(!project.path("other").exists());
+    project.succeed(&["train", "--resume", "run", "--set", "train.out=run", "--set", "train.steps=21"]);
+    assert_eq!(project.losses("run").len(), 21);
 }
 
 #[test]
@@ -99,19 +99,19 @@ fn a_run_keeps_its_optimizer() {
 
 #[test]
 fn a_finished_run_says_so_and_how_to_go_on() {
-    let place = Place::trained();
-    let said = place.succeed(&["train", "--resume", "run"]);
+    let project = Project::trained();
+    let said = project.succeed(&["train", "--resume", "run"]);
     assert!(said.contains("the run is finished: it has done 20 of 20 steps; raise train.steps"), "{said}");
     assert!(told(&said).ends_with(" train --resume run --set 'train.steps=40'"), "{said}");
-    place.paste(told(&said));
-    assert_eq!(place.losses("run").len(), 40);
+    project.paste(told(&said));
+    assert_eq!(project.losses("run").len(), 40);
 }
 
 #[test]
 fn the_result_is_of_the_last_step() {
-    let place = Place::new();
+    let project = Project::new();
     let result = |arguments: &[&str]| {
-        let output = place.program(arguments).output().expect("it runs");
+        let output = project.program(arguments).output().expect("it runs");
         assert!(output.status.success(), "{}", super::said(&output));
         String::from_utf8(output.stdout).expect("text")
     };
@@ -127,34 +127,34 @@ fn the_result_is_of_the_last_step() {
 
 #[test]
 fn nothing_is_done_every_zero_steps() {
-    let place = Place::new();
+    let project = Project::new();
     let never = ["log_every", "validate_every", "checkpoint_every", "trail_every"]
         .map(|key| format!("train.{key}=0"));
     let never: Vec<&str> = never.iter().flat_map(|setting| ["--set", setting]).collect();
-    let said = place.succeed(&[&["train", "run.toml"][..], &never].concat());
+    let said = project.succeed(&[&["train", "run.toml"][..], &never].concat());
     assert!(!said.contains("validation") && !said.contains("step 20/20"), "{said}");
-    assert_eq!(std::fs::read_to_string(place.path("run/metrics.jsonl")).expect("metrics"), "");
-    assert!(!place.path("run/cursors.jsonl").exists());
-    let checkpoints = std::fs::read_dir(place.path("run/checkpoints")).expect("checkpoints").count();
+    assert_eq!(std::fs::read_to_string(project.path("run/metrics.jsonl")).expect("metrics"), "");
+    assert!(!project.path("run/cursors.jsonl").exists());
+    let checkpoints = std::fs::read_dir(project.path("run/checkpoints")).expect("checkpoints").count();
     assert_eq!(checkpoints, 1, "the last step is saved");
 }
 
 #[test]
 fn a_run_that_diverges_names_the_step_and_the_batch_and_a_way_on() {
-    let place = Place::trained();
+    let project = Project::trained();
     // A rate that no model survives.
     let wild = ["--set", "train.steps=40", "--set", "train.lr=1e30", "--set", "train.min_lr=1e30"];
-    let error = place.fail(&[&["train", "--resume", "run"][..], &wild].concat());
+    let error = project.fail(&[&["train", "--resume", "run"][..], &wild].concat());
     let message = after(&error, "error: step 2");
     assert!(message.contains(" (batch 2") && message.contains("the gradient is not finite"), "{error}");
     assert!(message.ends_with("resume run from step 20 with train.lr=5e29 and train.min_lr=5e29"), "{error}");
     let command = told(&error);
     assert!(command.ends_with(" --at 20 --set 'train.lr=5e29' --set 'train.min_lr=5e29'"), "{error}");
-    place.paste(&command.replace("5e29", "1e-4"));
-    assert_eq!(place.losses("run").len(), 40);
-    place.paste(after(&error, "see the batch with: "));
+    project.paste(&command.replace("5e29", "1e-4"));
+    assert_eq!(project.losses("run").len(), 40);
+    project.paste(after(&error, "see the batch with: "));
 
-    let new = Place::new();
+    let new = Project::new();
     let error = new.fail(&[&["train", "run.toml"][..], &wild].concat());
     assert!(error.contains("lower train.lr or raise train.warmup"), "{error}");
     assert!(!error.contains("resume with: "), "nothing is saved: {error}");

@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use nix::{pty::openpty, sys::signal::kill, unistd::Pid};
 use serde_json::Value;
 
-use super::{Place, Running};
+use super::{Project, Running};
 #[cfg(target_os = "linux")]
 use crate::support::faults::inject;
 #[cfg(target_os = "linux")]
@@ -20,17 +20,17 @@ const LONG: [&str; 5] = ["train", "run.toml", "--json", "--set", "train.steps=10
 
 /// The program under another program, which sets how signals are handled.
 #[cfg(target_os = "linux")]
-fn under(place: &Place, around: &[&str]) -> Running {
+fn under(project: &Project, around: &[&str]) -> Running {
     let arguments = [&around[1..], &[env!("CARGO_BIN_EXE_millstream")], &LONG].concat();
-    Running::new(place.in_here(around[0], &arguments))
+    Running::new(project.in_here(around[0], &arguments))
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_lost_terminal_saves_however_often_it_is_told() {
-    let place = Place::new();
+    let project = Project::new();
     // The tests themselves may ignore it.
-    let mut run = under(&place, &["env", "--default-signal=HUP"]);
+    let mut run = under(&project, &["env", "--default-signal=HUP"]);
     let reached = run.step(3);
     for _ in 0..3 {
         run.send(Signal::SIGHUP);
@@ -38,7 +38,7 @@ fn a_lost_terminal_saves_however_often_it_is_told() {
     let (code, said) = run.end();
     assert_eq!(code, Some(130), "{said}");
     assert!(said.contains("saved run/checkpoints/step-"), "{said}");
-    let mut run = place.start(&["train", "--resume", "run"]);
+    let mut run = project.start(&["train", "--resume", "run"]);
     assert!(run.step(0) > reached);
     run.send(Signal::SIGTERM);
     assert_eq!(run.end().0, Some(130));
@@ -47,8 +47,8 @@ fn a_lost_terminal_saves_however_often_it_is_told() {
 #[cfg(target_os = "linux")]
 #[test]
 fn under_nohup_a_lost_terminal_changes_nothing() {
-    let place = Place::new();
-    let mut run = under(&place, &["env", "--ignore-signal=HUP"]);
+    let project = Project::new();
+    let mut run = under(&project, &["env", "--ignore-signal=HUP"]);
     let reached = run.step(3);
     run.send(Signal::SIGHUP);
     run.step(reached + 20);
@@ -60,21 +60,21 @@ fn under_nohup_a_lost_terminal_changes_nothing() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_terminal_that_is_gone_is_no_reason_to_lose_the_run() {
-    let place = Place::new();
+    let project = Project::new();
     let shell = format!(
         "exec '{}' train run.toml --set train.steps=1000000 --set train.checkpoint_every=0",
         env!("CARGO_BIN_EXE_millstream")
     );
-    if let Err(error) = place.in_here("script", &["--version"]).output() {
+    if let Err(error) = project.in_here("script", &["--version"]).output() {
         let name = "a_terminal_that_is_gone_is_no_reason_to_lose_the_run";
         return skipped(name, &format!("there is no `script` (util-linux): {error}"));
     }
     // The tests themselves may ignore SIGHUP.
     let script = ["--default-signal=HUP", "script", "--quiet", "--command", &shell, "/dev/null"];
-    let mut terminal = place.in_here("env", &script);
+    let mut terminal = project.in_here("env", &script);
     let terminal = terminal.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut terminal = terminal.expect("it starts");
-    let run = place.path("run");
+    let run = project.path("run");
     let steps = || std::fs::read_to_string(run.join("metrics.jsonl")).unwrap_or_default().lines().count();
     wait_for("some steps", || (steps() > 2).then_some(()));
     // The terminal closes, without a word to its programs but what the system says.
@@ -89,8 +89,8 @@ fn a_terminal_that_is_gone_is_no_reason_to_lose_the_run() {
 }
 
 /// Waits until a run that nobody reads has filled its pipes or its terminal, and stands.
-fn wait_until_it_stands(place: &Place) {
-    let metrics = || std::fs::metadata(place.path("run/metrics.jsonl")).map_or(0, |file| file.len());
+fn wait_until_it_stands(project: &Project) {
+    let metrics = || std::fs::metadata(project.path("run/metrics.jsonl")).map_or(0, |file| file.len());
     let (mut seen, mut times) = (0, 0);
     wait_for("a run that stands", || {
         (seen, times) = if seen == metrics() { (seen, times + 1) } else { (metrics(), 0) };
@@ -103,15 +103,15 @@ fn a_run_that_nobody_reads_saves_and_ends() {
     // Its steps go to standard output, and without JSON to standard error.
     for arguments in [&LONG[..], &[&LONG[..2], &LONG[3..]].concat()] {
         for signal in [Signal::SIGTERM, Signal::SIGUSR1] {
-            let place = Place::new();
-            let mut command = place.program(arguments);
+            let project = Project::new();
+            let mut command = project.program(arguments);
             command.args(["--set", "train.checkpoint_every=0"]);
             let mut run = Running::new(command);
-            wait_until_it_stands(&place);
+            wait_until_it_stands(&project);
             run.send(signal);
             let code = wait_for("its end", || run.child.try_wait().expect("it can be asked"));
             assert_eq!(code.code(), Some(130), "{arguments:?}");
-            let said = place.succeed(&["train", "--resume", "run", "--set", "train.steps=1"]);
+            let said = project.succeed(&["train", "--resume", "run", "--set", "train.steps=1"]);
             assert!(said.contains("resuming from run/checkpoints/step-"), "{said}");
         }
     }
@@ -138,18 +138,18 @@ fn a_run_on_a_terminal_that_nobody_reads_saves_and_ends() {
     let without_json = [&LONG[..2], &LONG[3..]].concat();
     let ways = [("dumb", &LONG[..]), ("dumb", &without_json[..]), ("xterm", &without_json[..])];
     for (kind, arguments) in ways {
-        let place = Place::new();
+        let project = Project::new();
         let terminal = openpty(None, None).expect("a terminal");
         let end = || Stdio::from(terminal.slave.try_clone().expect("its end"));
-        let mut command = place.program(arguments);
+        let mut command = project.program(arguments);
         command.args(["--set", "train.checkpoint_every=0"]).env("TERM", kind);
         let child = command.stdin(Stdio::null()).stdout(end()).stderr(end()).spawn();
         let mut run = Started(child.expect("it starts"));
-        wait_until_it_stands(&place);
+        wait_until_it_stands(&project);
         kill(Pid::from_raw(run.0.id() as i32), Signal::SIGTERM).expect("it is there");
         let code = wait_for("its end", || run.0.try_wait().expect("it can be asked"));
         assert_eq!(code.code(), Some(130), "{kind}: {arguments:?}");
-        let said = place.succeed(&["train", "--resume", "run", "--set", "train.steps=1"]);
+        let said = project.succeed(&["train", "--resume", "run", "--set", "train.steps=1"]);
         assert!(said.contains("resuming from run/checkpoints/step-"), "{said}");
     }
 }
@@ -157,8 +157,8 @@ fn a_run_on_a_terminal_that_nobody_reads_saves_and_ends() {
 #[test]
 fn two_signals_at_once_are_one_request() {
     for apart in [0, 20] {
-        let place = Place::new();
-        let mut run = Running::new(place.program(&LONG));
+        let project = Project::new();
+        let mut run = Running::new(project.program(&LONG));
         run.step(3);
         for _ in 0..2 {
             run.send(Signal::SIGTERM);
@@ -174,8 +174,8 @@ fn two_signals_at_once_are_one_request() {
 #[cfg(target_os = "linux")]
 #[test]
 fn whoever_insists_is_told_that_nothing_is_saved() {
-    let place = Place::new();
-    let mut command = place.program(&[&LONG[..], &["--set", "train.checkpoint_every=0"]].concat());
+    let project = Project::new();
+    let mut command = project.program(&[&LONG[..], &["--set", "train.checkpoint_every=0"]].concat());
     inject(&mut command, &[("fsync", "checkpoints/", 0)]);
     let mut run = Running::new(command);
     run.step(3);
@@ -196,23 +196,23 @@ fn whoever_insists_is_told_that_nothing_is_saved() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_directory_that_cannot_be_synced_is_no_failure() {
-    let place = Place::new();
-    let mut command = place.program(&["train", "run.toml"]);
+    let project = Project::new();
+    let mut command = project.program(&["train", "run.toml"]);
     inject(&mut command, &[("fsync_directory", "run", 22)]);
     super::succeeded(&command.output().expect("it runs"));
-    place.succeed(&["train", "--resume", "run", "--set", "train.steps=21"]);
+    project.succeed(&["train", "--resume", "run", "--set", "train.steps=21"]);
 }
 
 #[test]
 fn what_waits_for_a_store_that_does_not_answer_can_be_stopped() {
-    let place = Place::trained();
+    let project = Project::trained();
     let store = TcpListener::bind("127.0.0.1:0").expect("a port");
     let paths = format!("source.0.paths=[\"http://{}/x.txt\"]", store.local_addr().expect("it has one"));
     store.set_nonblocking(true).expect("it can be asked");
     let train = ["train", "run.toml", "--set", "train.out=other"];
     let resume = ["train", "--resume", "run", "--set", "train.steps=30"];
     for (command, expected) in [(&train[..], 1), (&resume, 1), (&["verify", "run.toml"], 130)] {
-        let run = place.start(&[command, &["--set", &paths]].concat());
+        let run = project.start(&[command, &["--set", &paths]].concat());
         let _silent = wait_for("a request to the store", || store.accept().ok());
         run.send(Signal::SIGTERM);
         let (code, said) = run.end();
@@ -220,5 +220,5 @@ fn what_waits_for_a_store_that_does_not_answer_can_be_stopped() {
         let is_told = said.contains("interrupted before the first step: nothing has changed");
         assert!(is_told || expected == 130, "{command:?}: {said}");
     }
-    assert!(!place.path("other").join("checkpoints").exists());
+    assert!(!project.path("other").join("checkpoints").exists());
 }

@@ -40,7 +40,7 @@ impl Events {
     }
 }
 
-impl Place {
+impl Project {
     /// Asserts that the scalars of a tag are those of the field in the run's metrics, and returns their steps.
     fn assert_same(&self, events: &Events, tag: &str, value: impl Fn(&Value) -> &Value) -> Vec<u64> {
         let lines = self.metrics("run");
@@ -58,7 +58,7 @@ impl Place {
 #[test]
 fn tensorboard_shows_what_the_metrics_have_and_each_step_once() {
     let Some(python) = python("tensorboard_shows_what_the_metrics_have_and_each_step_once") else { return };
-    let place = Place::new();
+    let project = Project::new();
     let on = [
         "--set",
         "train.tensorboard=true",
@@ -67,44 +67,44 @@ fn tensorboard_shows_what_the_metrics_have_and_each_step_once() {
         "--set",
         "train.prompt='```<b>'",
     ];
-    place.succeed(&[&["train", "run.toml"], &on[..]].concat());
-    let read = || events(&python, &place.path("run/tensorboard"));
+    project.succeed(&[&["train", "run.toml"], &on[..]].concat());
+    let read = || events(&python, &project.path("run/tensorboard"));
     let first = read();
-    assert_eq!(place.assert_same(&first, "loss", |line| &line["loss"]), (1..=20).collect::<Vec<_>>());
-    place.assert_same(&first, "learning_rate", |line| &line["lr"]);
-    place.assert_same(&first, "gradient_norm", |line| &line["grad_norm"]);
-    place.assert_same(&first, "tokens_per_second", |line| &line["tokens_per_second"]);
-    place.assert_same(&first, "wait_share", |line| &line["wait_share"]);
-    place.assert_same(&first, "memory", |line| &line["memory"]);
-    place.assert_same(&first, "stages/tokenize/busy", |line| &line["stages"]["tokenize"]["busy"]);
-    place.assert_same(&first, "stages/prefetch/queue", |line| &line["stages"]["prefetch"]["queue"]);
-    assert_eq!(place.assert_same(&first, "validation/loss", |line| &line["validation_loss"]), [10, 20]);
-    place.assert_same(&first, "validation/bits_per_byte", |line| &line["bits_per_byte"]);
+    assert_eq!(project.assert_same(&first, "loss", |line| &line["loss"]), (1..=20).collect::<Vec<_>>());
+    project.assert_same(&first, "learning_rate", |line| &line["lr"]);
+    project.assert_same(&first, "gradient_norm", |line| &line["grad_norm"]);
+    project.assert_same(&first, "tokens_per_second", |line| &line["tokens_per_second"]);
+    project.assert_same(&first, "wait_share", |line| &line["wait_share"]);
+    project.assert_same(&first, "memory", |line| &line["memory"]);
+    project.assert_same(&first, "stages/tokenize/busy", |line| &line["stages"]["tokenize"]["busy"]);
+    project.assert_same(&first, "stages/prefetch/queue", |line| &line["stages"]["prefetch"]["queue"]);
+    assert_eq!(project.assert_same(&first, "validation/loss", |line| &line["validation_loss"]), [10, 20]);
+    project.assert_same(&first, "validation/bits_per_byte", |line| &line["bits_per_byte"]);
     let [(1, config)] = &first.texts["config"][..] else { panic!("{:?}", first.texts) };
     assert!(config.contains("    [train]\n    out = \"run\"\n"), "{config}");
     let [(20, sample)] = &first.texts["sample"][..] else { panic!("{:?}", first.texts) };
     assert!(sample.starts_with("    ```<b>"), "{sample}");
 
     // A run that is finished logs no step again, and its sample is the same.
-    place.succeed(&["train", "--resume", "run"]);
+    project.succeed(&["train", "--resume", "run"]);
     let again = read();
     assert_eq!(again.steps("loss"), first.steps("loss"));
     assert_eq!(again.texts["sample"], first.texts["sample"]);
 
     // Back to an earlier step, and logging less often: nothing is shown of the steps that were dropped.
     let back = ["--at", "10", "--set", "train.log_every=4", "--set", "train.steps=18"];
-    place.succeed(&[&["train", "--resume", "run"], &back[..]].concat());
+    project.succeed(&[&["train", "--resume", "run"], &back[..]].concat());
     let back = read();
     let expected: Vec<u64> = (1..=10).chain([12, 16, 18]).collect();
-    assert_eq!(place.assert_same(&back, "loss", |line| &line["loss"]), expected);
-    assert_eq!(place.assert_same(&back, "validation/loss", |line| &line["validation_loss"]), [10, 18]);
+    assert_eq!(project.assert_same(&back, "loss", |line| &line["loss"]), expected);
+    assert_eq!(project.assert_same(&back, "validation/loss", |line| &line["validation_loss"]), [10, 18]);
     let steps = |tag: &str| back.texts[tag].iter().map(|(step, _)| *step).collect::<Vec<_>>();
     assert_eq!((steps("config"), steps("sample")), (vec![1, 11], vec![18]));
     assert_eq!(back.starts, [1, 11]);
 
     // Without it, the older files still show only what counts.
     let off = ["--at", "10", "--set", "train.tensorboard=false", "--set", "train.steps=12"];
-    place.succeed(&[&["train", "--resume", "run"], &off[..]].concat());
+    project.succeed(&[&["train", "--resume", "run"], &off[..]].concat());
     assert_eq!(read().steps("loss"), (1..=10).collect::<Vec<_>>());
 }
 
@@ -113,13 +113,13 @@ fn a_killed_run_is_read_up_to_its_last_whole_step_and_goes_on_exactly() {
     let Some(python) = python("a_killed_run_is_read_up_to_its_last_whole_step_and_goes_on_exactly") else {
         return;
     };
-    let place = Place::new();
+    let project = Project::new();
     let on = ["--set", "train.tensorboard=true", "--set", "train.steps=100000"];
-    let mut running = place.start(&[&["train", "run.toml"], &on[..]].concat());
+    let mut running = project.start(&[&["train", "run.toml"], &on[..]].concat());
     running.step(15);
     running.send(Signal::SIGKILL);
     running.end();
-    let directory = place.path("run/tensorboard");
+    let directory = project.path("run/tensorboard");
     let entry =
         std::fs::read_dir(&directory).expect("a directory").next().expect("a file").expect("an entry");
     // As if the kill came while the last record was written.
@@ -129,9 +129,9 @@ fn a_killed_run_is_read_up_to_its_last_whole_step_and_goes_on_exactly() {
     assert_eq!(steps, (1..=steps.len() as u64).collect::<Vec<_>>());
     assert!(steps.len() >= 14, "{steps:?}");
 
-    let last = Checkpoint::latest(&place.path("run/checkpoints")).expect("readable").expect("a checkpoint");
+    let last = Checkpoint::latest(&project.path("run/checkpoints")).expect("readable").expect("a checkpoint");
     let end = last.state().step + 7;
-    place.succeed(&["train", "--resume", "run", "--set", &format!("train.steps={end}")]);
+    project.succeed(&["train", "--resume", "run", "--set", &format!("train.steps={end}")]);
     let read = events(&python, &directory);
-    assert_eq!(place.assert_same(&read, "loss", |line| &line["loss"]), (1..=end).collect::<Vec<_>>());
+    assert_eq!(project.assert_same(&read, "loss", |line| &line["loss"]), (1..=end).collect::<Vec<_>>());
 }

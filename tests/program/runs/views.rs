@@ -4,11 +4,11 @@ use super::*;
 
 #[test]
 fn logged_lines_have_the_memory_and_what_the_stages_did() {
-    let place = Place::new();
-    let output = place.program(&["train", "run.toml", "--json", "--set", "train.log_every=4"]);
+    let project = Project::new();
+    let output = project.program(&["train", "run.toml", "--json", "--set", "train.log_every=4"]);
     let output = { output }.output().expect("it runs");
     succeeded(&output);
-    let lines = place.metrics("run");
+    let lines = project.metrics("run");
     let steps: Vec<&Value> = lines.iter().filter(|line| line["loss"].is_number()).collect();
     assert_eq!(steps.len(), 5);
     for line in &steps {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{MODEL, MODELS_TOKENIZER, Place, change};
+use super::{MODEL, MODELS_TOKENIZER, Project, change};
 use crate::support::torch::{python, torch};
 
 /// What a chat is in the template that is meant, and in those that are not.
@@ -15,13 +15,13 @@ fn json_of(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON")
 }
 
-impl Place {
-    /// A place with a model that says all that is handed on, and runs `second` and `third`, each begun from the export of the
+impl Project {
+    /// A project with a model that says all that is handed on, and runs `second` and `third`, each begun from the export of the
     /// one before: `again` and `last`. None of the directories that they began from is there any more.
     fn with_generations(settings: &[&str]) -> Self {
-        let place = Self::with_model(MODEL);
-        place.succeed(&["model", "export", "run", "-o", "model"]);
-        let model = |name: &str| place.path("model").join(name);
+        let project = Self::with_model(MODEL);
+        project.succeed(&["model", "export", "run", "-o", "model"]);
+        let model = |name: &str| project.path("model").join(name);
         change(&model("config.json"), |config| {
             config["max_position_embeddings"] = json!(4096);
             config["pad_token_id"] = json!(7);
@@ -47,33 +47,34 @@ impl Place {
         fs::create_dir(model("additional_chat_templates")).expect("a directory");
         fs::write(model("additional_chat_templates/tools.jinja"), "tools").expect("written");
         for (init, run, export) in [("model", "second", "again"), ("again", "third", "last")] {
-            place.write("init.toml", &MODELS_TOKENIZER.replace("model", init), "");
+            project.write("init.toml", &MODELS_TOKENIZER.replace("model", init), "");
             let (from, out) = (format!("train.init={init}"), format!("train.out={run}"));
             let settings = [&[from.as_str(), out.as_str(), "train.steps=2"], settings].concat();
             let settings: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
-            place.succeed(&[&["train", "init.toml"][..], &settings].concat());
-            fs::rename(place.path(init), place.path(&format!("{init}-moved"))).expect("moved");
-            place.succeed(&["model", "export", run, "-o", export]);
+            project.succeed(&[&["train", "init.toml"][..], &settings].concat());
+            fs::rename(project.path(init), project.path(&format!("{init}-moved"))).expect("moved");
+            project.succeed(&["model", "export", run, "-o", export]);
             if export == "again" {
-                fs::create_dir(place.path("kept")).expect("a directory");
+                fs::create_dir(project.path("kept")).expect("a directory");
                 for name in ["config.json", "generation_config.json", "tokenizer_config.json"] {
-                    fs::copy(place.path(export).join(name), place.path("kept").join(name)).expect("copied");
+                    fs::copy(project.path(export).join(name), project.path("kept").join(name))
+                        .expect("copied");
                 }
             }
         }
-        place
+        project
     }
 }
 
 #[test]
 fn an_export_keeps_what_its_origin_says_of_its_use() {
-    let place = Place::with_generations(&[]);
-    let last = |name: &str| place.path("last").join(name);
+    let project = Project::with_generations(&[]);
+    let last = |name: &str| project.path("last").join(name);
     for name in ["config.json", "generation_config.json", "tokenizer_config.json"] {
-        assert_eq!(json_of(&last(name)), json_of(&place.path("kept").join(name)), "{name}");
+        assert_eq!(json_of(&last(name)), json_of(&project.path("kept").join(name)), "{name}");
     }
     let (config, generation) = (json_of(&last("config.json")), json_of(&last("generation_config.json")));
-    let end = json_of(&place.path("model-moved/config.json"))["eos_token_id"].clone();
+    let end = json_of(&project.path("model-moved/config.json"))["eos_token_id"].clone();
     assert_eq!(config["max_position_embeddings"], 4096);
     assert_eq!(config["pad_token_id"], 7);
     // The run's own end comes first.
@@ -103,12 +104,12 @@ fn an_export_keeps_what_its_origin_says_of_its_use() {
     assert_eq!(tools.expect("a template"), "tools");
 
     // Another run in the same directory has another origin: none.
-    assert!(place.path("third/init/config.json").is_file());
-    fs::remove_dir_all(place.path("third/checkpoints")).expect("removed");
-    place.succeed(&["train", "run.toml", "--set", "train.out=third"]);
-    assert!(!place.path("third/init").exists());
-    place.succeed(&["model", "export", "third", "-o", "own"]);
-    let own = json_of(&place.path("own/config.json"));
+    assert!(project.path("third/init/config.json").is_file());
+    fs::remove_dir_all(project.path("third/checkpoints")).expect("removed");
+    project.succeed(&["train", "run.toml", "--set", "train.out=third"]);
+    assert!(!project.path("third/init").exists());
+    project.succeed(&["model", "export", "third", "-o", "own"]);
+    let own = json_of(&project.path("own/config.json"));
     assert_eq!(own["max_position_embeddings"], 16);
     // transformers 4.57 warns of the tokenizers of older versions, if they have more than 100,000 ids.
     assert_eq!(own["transformers_version"], "5.0.0");
@@ -116,31 +117,31 @@ fn an_export_keeps_what_its_origin_says_of_its_use() {
 
 #[test]
 fn rows_that_are_longer_than_its_origins_texts_are_the_longest_of_an_export() {
-    let place = Place::with_generations(&["pipeline.seq_len=5000", "pipeline.batch_size=1"]);
-    assert_eq!(json_of(&place.path("last/config.json"))["max_position_embeddings"], 5000);
-    assert_eq!(json_of(&place.path("last/tokenizer_config.json"))["model_max_length"], 5000);
+    let project = Project::with_generations(&["pipeline.seq_len=5000", "pipeline.batch_size=1"]);
+    assert_eq!(json_of(&project.path("last/config.json"))["max_position_embeddings"], 5000);
+    assert_eq!(json_of(&project.path("last/tokenizer_config.json"))["model_max_length"], 5000);
 }
 
 #[test]
 fn a_damaged_file_of_an_origin_is_named() {
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
-    place.write("init.toml", MODELS_TOKENIZER, "");
-    place.succeed(&["train", "init.toml", "--set", "train.init=model", "--set", "train.out=second"]);
-    fs::write(place.path("second/init/tokenizer_config.json"), "[1]").expect("written");
-    let said = place.fail(&["model", "export", "second", "-o", "again"]);
+    let project = Project::with_model(MODEL);
+    project.succeed(&["model", "export", "run", "-o", "model"]);
+    project.write("init.toml", MODELS_TOKENIZER, "");
+    project.succeed(&["train", "init.toml", "--set", "train.init=model", "--set", "train.out=second"]);
+    fs::write(project.path("second/init/tokenizer_config.json"), "[1]").expect("written");
+    let said = project.fail(&["model", "export", "second", "-o", "again"]);
     assert!(said.contains("init/tokenizer_config.json: this is not an object of JSON: "), "{said}");
-    assert!(!place.path("again").exists());
+    assert!(!project.path("again").exists());
 }
 
 #[test]
 fn transformers_finds_what_an_export_hands_on() {
     let Some(python) = python("transformers_finds_what_an_export_hands_on") else { return };
-    let place = Place::with_generations(&[]);
-    place.succeed(&["model", "export", "third", "-o", "half", "--dtype", "bf16"]);
-    let directory = place.path("half").display().to_string();
+    let project = Project::with_generations(&[]);
+    project.succeed(&["model", "export", "third", "-o", "half", "--dtype", "bf16"]);
+    let directory = project.path("half").display().to_string();
     let about: Value = serde_json::from_str(&torch(&python, &["about", &directory])).expect("JSON");
-    let end = json_of(&place.path("half/config.json"))["eos_token_id"][0].clone();
+    let end = json_of(&project.path("half/config.json"))["eos_token_id"][0].clone();
     let expected = json!({
         "chat": "[user] hi",
         "dtype": "torch.bfloat16",

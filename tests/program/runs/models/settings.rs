@@ -4,17 +4,17 @@ use std::fs;
 
 use serde_json::json;
 
-use super::super::{self as runs, Place};
+use super::super::{self as runs, Project};
 use super::{MODEL, MODELS_TOKENIZER, change};
 
 #[test]
 fn what_is_written_of_a_models_shape_must_be_so_and_the_rest_is_taken_from_it() {
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
+    let project = Project::with_model(MODEL);
+    project.succeed(&["model", "export", "run", "-o", "model"]);
     let from = |config: &str, settings: &[&str]| {
         let set = ["train.init=model", "train.out=second"].into_iter().chain(settings.iter().copied());
         let set: Vec<&str> = set.flat_map(|setting| ["--set", setting]).collect();
-        let output = place.program(&[&["train", config][..], &set].concat()).output().expect("it runs");
+        let output = project.program(&[&["train", config][..], &set].concat()).output().expect("it runs");
         (output.status.code(), runs::said(&output))
     };
     let refused = |config: &str, settings: &[&str]| {
@@ -22,16 +22,20 @@ fn what_is_written_of_a_models_shape_must_be_so_and_the_rest_is_taken_from_it() 
         let checked = ["check", config, "--set", "train.init=model"].map(str::to_owned).into_iter();
         let settings = settings.iter().flat_map(|setting| ["--set".to_owned(), (*setting).to_owned()]);
         let checked: Vec<String> = checked.chain(settings).collect();
-        let checked = place.fail(&checked.iter().map(String::as_str).collect::<Vec<_>>());
-        assert!(code == Some(1) && !place.path("second").exists(), "{said}");
+        let checked = project.fail(&checked.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(code == Some(1) && !project.path("second").exists(), "{said}");
         assert_eq!(checked.lines().last(), said.lines().last());
         said
     };
-    place.write("init.toml", MODELS_TOKENIZER, "");
+    project.write("init.toml", MODELS_TOKENIZER, "");
     // 4 is the default of layers.
     for layers in [4, 7] {
-        place.write("layers.toml", MODELS_TOKENIZER, &format!("[model]\nd_model = 16\nlayers = {layers}\n"));
-        let line = fs::read_to_string(place.path("layers.toml")).expect("a config");
+        project.write(
+            "layers.toml",
+            MODELS_TOKENIZER,
+            &format!("[model]\nd_model = 16\nlayers = {layers}\n"),
+        );
+        let line = fs::read_to_string(project.path("layers.toml")).expect("a config");
         let line = 1 + line.lines().position(|line| line.starts_with("layers")).expect("a line");
         let said = refused("layers.toml", &[]);
         let expected =
@@ -47,33 +51,33 @@ fn what_is_written_of_a_models_shape_must_be_so_and_the_rest_is_taken_from_it() 
     // Whatever else is not written is not to blame.
     let said = refused("init.toml", &["model.d_model=32"]);
     assert!(said.contains("--set model.d_model=32: model.d_model: it is 32 here and 16 in model"), "{said}");
-    place.write("same.toml", MODELS_TOKENIZER, MODEL);
+    project.write("same.toml", MODELS_TOKENIZER, MODEL);
     let said = refused("same.toml", &["model.heads=3"]);
     assert!(said.contains("--set model.heads=3: model.heads: it is 3 here and 2 in model"), "{said}");
     let said = refused("same.toml", &["model.layers=0"]);
     assert!(said.contains("--set model.layers=0: model.layers: it is 0 here and 1 in model"), "{said}");
     // The same with a part of the shape: what is left out is the model's, also when the run goes on.
-    place.write("part.toml", MODELS_TOKENIZER, "[model]\nd_ff = 16\n");
-    place.succeed(&["digest", "part.toml", "-n", "1", "--set", "train.init=model"]);
+    project.write("part.toml", MODELS_TOKENIZER, "[model]\nd_ff = 16\n");
+    project.succeed(&["digest", "part.toml", "-n", "1", "--set", "train.init=model"]);
     let (code, said) = from("part.toml", &["model.layers=", "train.steps=10"]);
     assert_eq!(code, Some(0), "{said}");
     let on = ["train", "part.toml", "--resume", "second", "--set", "train.init=model", "--set"];
-    place.succeed(&[&on[..], &["train.steps=12"]].concat());
-    let said = place.fail(&[&on[..], &["model.layers=4"]].concat());
+    project.succeed(&[&on[..], &["train.steps=12"]].concat());
+    let said = project.fail(&[&on[..], &["model.layers=4"]].concat());
     assert!(said.contains("model.layers"), "{said}");
-    let said = place.fail(&[&on[..], &["model.heads=0"]].concat());
+    let said = project.fail(&[&on[..], &["model.heads=0"]].concat());
     assert!(said.contains("--set model.heads=0: `model.heads` must be at least 1, not 0"), "{said}");
 }
 
 #[test]
 fn a_prompt_is_read_as_the_models_directory_says() {
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
-    let path = place.path("model/tokenizer_config.json");
+    let project = Project::with_model(MODEL);
+    project.succeed(&["model", "export", "run", "-o", "model"]);
+    let path = project.path("model/tokenizer_config.json");
     let text = |setting: &[&str]| {
         let prompt = "file 1<|endoftext|>file 1 line";
         let generate = ["generate", "model", prompt, "--top-k", "0", "--top-p", "1", "--tokens", "64"];
-        place.print(&[&generate[..], setting].concat())["text"].as_str().expect("a text").to_owned()
+        project.print(&[&generate[..], setting].concat())["text"].as_str().expect("a text").to_owned()
     };
     let as_special = text(&["--set", "tokenizer.special_tokens=parse"]);
     let as_text = text(&["--set", "tokenizer.special_tokens=text"]);
@@ -90,23 +94,23 @@ fn a_prompt_is_read_as_the_models_directory_says() {
 
 #[test]
 fn code_that_comes_with_a_model_is_said_not_to_run() {
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
-    assert!(!place.succeed(&["generate", "model", "file"]).contains("auto_map"));
-    change(&place.path("model/config.json"), |config| {
+    let project = Project::with_model(MODEL);
+    project.succeed(&["model", "export", "run", "-o", "model"]);
+    assert!(!project.succeed(&["generate", "model", "file"]).contains("auto_map"));
+    change(&project.path("model/config.json"), |config| {
         config["auto_map"] = json!({ "AutoModelForCausalLM": "modeling_other.OtherForCausalLM" });
     });
-    let said = place.succeed(&["generate", "model", "file"]);
+    let said = project.succeed(&["generate", "model", "file"]);
     assert!(said.contains("auto_map") && said.contains("config.json"), "{said}");
 }
 
 #[test]
 fn a_tokenizer_that_a_setting_changes_is_what_is_to_blame() {
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
-    place.write("init.toml", "", "");
+    let project = Project::with_model(MODEL);
+    project.succeed(&["model", "export", "run", "-o", "model"]);
+    project.write("init.toml", "", "");
     let said =
-        place.fail(&["check", "init.toml", "--set", "train.init=model", "--set", "tokenizer.kind=bytes"]);
+        project.fail(&["check", "init.toml", "--set", "train.init=model", "--set", "tokenizer.kind=bytes"]);
     assert!(
         said.contains("--set tokenizer.kind=bytes: tokenizer.path: set it to \"model/tokenizer.json\""),
         "{said}"
@@ -115,22 +119,22 @@ fn a_tokenizer_that_a_setting_changes_is_what_is_to_blame() {
 
 #[test]
 fn settings_for_a_models_directory_hold_or_are_refused() {
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
+    let project = Project::with_model(MODEL);
+    project.succeed(&["model", "export", "run", "-o", "model"]);
     let generate = ["generate", "model", "file", "--temperature", "0", "--tokens", "40"];
     let text = |setting: &str| {
-        let said = place.print(&[&generate[..], &["--set", setting]].concat());
+        let said = project.print(&[&generate[..], &["--set", setting]].concat());
         said["text"].as_str().expect("a text").to_owned()
     };
-    let usual = place.print(&generate)["text"].as_str().expect("a text").to_owned();
+    let usual = project.print(&generate)["text"].as_str().expect("a text").to_owned();
     assert_eq!(text("pipeline.seq_len=16"), usual, "that is what it was made for");
-    let said = place.succeed(&[&generate[..], &["--set", "pipeline.seq_len=64"]].concat());
+    let said = project.succeed(&[&generate[..], &["--set", "pipeline.seq_len=64"]].concat());
     assert!(said.contains("rows are longer than the texts that the model was made for"), "{said}");
-    fs::copy(place.path("model/tokenizer.json"), place.path("same.json")).expect("copied");
+    fs::copy(project.path("model/tokenizer.json"), project.path("same.json")).expect("copied");
     for setting in ["tokenizer.path=same.json", "tokenizer.kind=subwords", "model.layers=1"] {
         assert_eq!(text(setting), usual, "{setting}");
     }
-    change(&place.path("same.json"), |tokenizer| {
+    change(&project.path("same.json"), |tokenizer| {
         let vocab = tokenizer["model"]["vocab"].as_object_mut().expect("a vocabulary");
         let (one, other) = (vocab["a"].clone(), vocab["b"].clone());
         vocab["a"] = other;
@@ -143,7 +147,8 @@ fn settings_for_a_models_directory_hold_or_are_refused() {
         ("model.layers=4", "model.layers: it is 4 here and 1 in model; leave it out"),
         ("pipeline.seq_len=0", "must be"),
     ] {
-        let output = place.program(&[&generate[..], &["--set", setting]].concat()).output().expect("it runs");
+        let output =
+            project.program(&[&generate[..], &["--set", setting]].concat()).output().expect("it runs");
         let said = runs::said(&output);
         assert!(!output.status.success(), "{setting}");
         assert!(said.contains(&format!("--set {setting}: ")) && said.contains(why), "{setting}: {said}");
@@ -152,8 +157,8 @@ fn settings_for_a_models_directory_hold_or_are_refused() {
 
 #[test]
 fn a_run_that_keeps_its_tokenizer_takes_no_other() {
-    let place = Place::with_model(MODEL);
-    fs::copy(place.path("run/tokenizer.json"), place.path("other.json")).expect("copied");
+    let project = Project::with_model(MODEL);
+    fs::copy(project.path("run/tokenizer.json"), project.path("other.json")).expect("copied");
     let why = "the run keeps its tokenizer, and the ids of another one would mean other text; leave it out";
     // A learned tokenizer goes when another is named.
     let other = ["tokenizer.train=", "tokenizer.path=other.json"];
@@ -166,10 +171,10 @@ fn a_run_that_keeps_its_tokenizer_takes_no_other() {
             &["train", "--resume", "run"],
             &["model", "export", "run", "-o", "x"],
         ] {
-            let said = place.fail(&[command, &set].concat());
+            let said = project.fail(&[command, &set].concat());
             assert!(said.contains(why), "{said}");
             assert!(command[0] == "model" || said.contains(&format!("--set {blamed}: tokenizer.")), "{said}");
         }
     }
-    place.succeed(&["generate", "run", "file", "--set", "tokenizer.train.vocab_size=300"]);
+    project.succeed(&["generate", "run", "file", "--set", "tokenizer.train.vocab_size=300"]);
 }

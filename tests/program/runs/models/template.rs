@@ -5,13 +5,13 @@ use std::fs;
 use millstream_train::Pretrained;
 use serde_json::{Value, json};
 
-use super::{MODEL, MODELS_TOKENIZER, Place, change};
+use super::{MODEL, MODELS_TOKENIZER, Project, change};
 use crate::support::torch::{python, torch};
 
 /// Two tokens that the tokenizer of such a run has.
 const TOKENS: [&str; 2] = ["<|endoftext|>", "f"];
 
-impl Place {
+impl Project {
     /// The id that the tokenizer of `model` gives a token.
     fn id(&self, token: &str) -> Value {
         let text = fs::read(self.path("model/tokenizer.json")).expect("a tokenizer");
@@ -46,11 +46,11 @@ impl Place {
 
 #[test]
 fn documents_without_what_the_tokenizers_own_template_adds_are_warned_of() {
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
-    place.write("init.toml", MODELS_TOKENIZER, "");
+    let project = Project::with_model(MODEL);
+    project.succeed(&["model", "export", "run", "-o", "model"]);
+    project.write("init.toml", MODELS_TOKENIZER, "");
     let [end, other] = TOKENS;
-    let (end_id, other_id) = (place.id(end), place.id(other));
+    let (end_id, other_id) = (project.id(end), project.id(other));
     let byte_level = json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true });
     let sequence = |step: Value| json!({ "type": "Sequence", "processors": [byte_level, step] });
     let bert = |kind: &str| {
@@ -60,13 +60,13 @@ fn documents_without_what_the_tokenizers_own_template_adds_are_warned_of() {
     let bos = |token: &str| vec![format!("tokenizer.bos={token}")];
     let eos = |token: &str| vec![format!("tokenizer.eos={token}")];
     let both = vec![format!("tokenizer.bos={end}"), "tokenizer.special_tokens=parse".to_owned()];
-    let (begun, ended) = (place.template(&[end, "$"]), place.template(&["$", end]));
-    let two = place.template(&[end, other, "$"]);
+    let (begun, ended) = (project.template(&[end, "$"]), project.template(&["$", end]));
+    let two = project.template(&[end, other, "$"]);
     let (sets_bos, sets_eos) = ("set tokenizer.bos = ", "set tokenizer.eos = ");
     let quoted = |set: &str, token: &str| Some(format!("{set}{token:?}"));
     for (processor, settings, advice) in [
         (Value::Null, vec![], None),
-        (place.template(&["$"]), vec![], None),
+        (project.template(&["$"]), vec![], None),
         (begun.clone(), vec![], quoted(sets_bos, end)),
         (begun.clone(), bos(other), quoted(sets_bos, end)),
         (begun.clone(), bos(end), None),
@@ -80,11 +80,11 @@ fn documents_without_what_the_tokenizers_own_template_adds_are_warned_of() {
         (two.clone(), bos(end), quoted(sets_bos, end)),
         (two, both, None),
     ] {
-        place.process(&processor);
+        project.process(&processor);
         let settings: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
         let init = ["--set", "train.init=model", "--set", "train.out=second", "--set", "train.steps=1"];
         for command in ["check", "train"] {
-            let said = place.succeed(&[&[command, "init.toml"], &init[..], &settings].concat());
+            let said = project.succeed(&[&[command, "init.toml"], &init[..], &settings].concat());
             let warnings: Vec<&str> = said.lines().filter(|line| line.contains("template")).collect();
             match &advice {
                 None => assert_eq!(warnings, [""; 0], "{command} {processor} {settings:?}"),
@@ -94,19 +94,19 @@ fn documents_without_what_the_tokenizers_own_template_adds_are_warned_of() {
                 }
             }
         }
-        fs::remove_dir_all(place.path("second")).expect("removed");
+        fs::remove_dir_all(project.path("second")).expect("removed");
     }
 }
 
 #[test]
 fn all_that_a_template_begins_with_comes_before_a_prompt() {
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
+    let project = Project::with_model(MODEL);
+    project.succeed(&["model", "export", "run", "-o", "model"]);
     let [end, other] = TOKENS;
     let text = |prompt: &str| {
         let parse = ["--set", "tokenizer.special_tokens=parse"];
         let sampled = ["generate", "model", prompt, "--top-k", "0", "--top-p", "1", "--tokens", "64"];
-        place.print(&[&sampled[..], &parse].concat())["text"].as_str().expect("a text").to_owned()
+        project.print(&[&sampled[..], &parse].concat())["text"].as_str().expect("a text").to_owned()
     };
     // The prompt spells out what the template has. What follows it is cut into the same ids beside it.
     let prompt = " 1 line";
@@ -116,11 +116,11 @@ fn all_that_a_template_begins_with_comes_before_a_prompt() {
     for (pieces, expected) in
         [(&["$", end][..], &none), (&[end, "$", other], &one), (&[end, other, "$"], &both)]
     {
-        place.process(&place.template(pieces));
+        project.process(&project.template(pieces));
         assert_eq!(&text(prompt), expected, "{pieces:?}");
     }
-    place.process(
-        &json!({ "type": "BertProcessing", "cls": [end, place.id(end)], "sep": [other, place.id(other)] }),
+    project.process(
+        &json!({ "type": "BertProcessing", "cls": [end, project.id(end)], "sep": [other, project.id(other)] }),
     );
     assert_eq!(text(prompt), one);
 }
@@ -128,10 +128,10 @@ fn all_that_a_template_begins_with_comes_before_a_prompt() {
 #[test]
 fn transformers_puts_the_same_before_a_prompt() {
     let Some(python) = python("transformers_puts_the_same_before_a_prompt") else { return };
-    let place = Place::with_model(MODEL);
-    place.succeed(&["model", "export", "run", "-o", "model"]);
+    let project = Project::with_model(MODEL);
+    project.succeed(&["model", "export", "run", "-o", "model"]);
     let [end, other] = TOKENS;
-    let (directory, prompt) = (place.path("model"), "file 1");
+    let (directory, prompt) = (project.path("model"), "file 1");
     let ids = || -> Vec<u32> {
         let read = torch(&python, &["read", &directory.display().to_string(), prompt, "[]"]);
         let read: Value = serde_json::from_str(&read).expect("JSON");
@@ -139,11 +139,14 @@ fn transformers_puts_the_same_before_a_prompt() {
     };
     let plain = ids();
     let cls =
-        json!({ "type": "BertProcessing", "cls": [end, place.id(end)], "sep": [other, place.id(other)] });
-    for processor in
-        [place.template(&["$"]), place.template(&[end, other, "$"]), place.template(&[end, "$", other]), cls]
-    {
-        place.process(&processor);
+        json!({ "type": "BertProcessing", "cls": [end, project.id(end)], "sep": [other, project.id(other)] });
+    for processor in [
+        project.template(&["$"]),
+        project.template(&[end, other, "$"]),
+        project.template(&[end, "$", other]),
+        cls,
+    ] {
+        project.process(&processor);
         let begin = Pretrained::open(&directory).expect("a model").begin().expect("a tokenizer");
         let found = ids();
         assert_eq!(found[..begin.len()], begin, "{processor}");

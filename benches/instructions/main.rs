@@ -12,26 +12,25 @@
 //! without it. Memory comes from an allocator that takes nothing back, or the counts would differ from run to run.
 //!
 //! Counts depend on the compiler: under another than that of `instructions.json` they are shown and not judged.
-//! Without valgrind it fails; `cargo bench -- --test` runs each loop once, without valgrind.
+//! It needs valgrind.
+
+mod bump;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Output};
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt};
-use millstream::config::{Config, PackRule, Packing, SourceConfig, SourceKind};
+use millstream::config::{Config, PackRule, Packing, SourceConfig, TokenizerConfig};
 use millstream::prepare::prepare;
 use millstream::source::{Lane, Source};
 use millstream::stage::{StageExt, Workers};
 use millstream::tokenizer::{ByteTokenizer, Encoder};
 use millstream::{Cursor, LaneCursor, Loader};
 use serde::{Deserialize, Serialize};
-
-#[path = "instructions/bump.rs"]
-mod bump;
 
 #[global_allocator]
 static MEMORY: bump::Bump = bump::Bump::new();
@@ -97,15 +96,10 @@ fn main() -> ExitCode {
     }
     make(&directory);
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let has = |argument: &str| arguments.iter().any(|given| given == argument);
     if let Some(at) = arguments.iter().position(|argument| argument == "--profile") {
         return profile(arguments.get(at + 1).map_or("", String::as_str), &directory);
     }
-    let done = match !has("--bench") || has("--test") {
-        true => LOOPS.iter().try_for_each(|it| child(&[], it.name, 1).map(drop)),
-        false => count_and_judge(has("--accept")),
-    };
-    match done {
+    match count_and_judge(arguments.iter().any(|argument| argument == "--accept")) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("error: {problem}");
@@ -208,32 +202,22 @@ fn compiler() -> Result<String, String> {
     Ok(format!("{version}, {}", std::env::consts::ARCH))
 }
 
-/// A loop in a process of its own, behind a tool if one is given: what both said, allocations on standard output.
-fn child(tool: &[&str], name: &str, epochs: u64) -> Result<Output, String> {
+/// A loop in a process of its own under callgrind, its profile written to `out`: what both said, allocations on standard
+/// output.
+fn callgrind(name: &str, epochs: u64, out: &Path) -> Result<Output, String> {
     let own = std::env::current_exe().map_err(|e| e.to_string())?;
-    let mut command = match tool {
-        [] => Command::new(own),
-        [tool, arguments @ ..] => {
-            let mut command = Command::new(tool);
-            command.args(arguments).arg(own);
-            command
-        }
-    };
+    let mut command = Command::new("valgrind");
+    command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", out.display())).arg(own);
     // No other variables: how much they take on the stack must not count.
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.env(LOOP, format!("{name} {epochs}"));
-    let hint = || tool.first().map_or("", |_| "; install it, as by `apt-get install valgrind`");
-    let output = command.output().map_err(|e| format!("{}: {e}{}", tool.first().unwrap_or(&name), hint()))?;
+    let output = command.output();
+    let output =
+        output.map_err(|e| format!("valgrind: {e}; install it, as by `apt-get install valgrind`"))?;
     if output.status.success() {
         return Ok(output);
     }
     Err(format!("{name}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
-}
-
-/// A loop under callgrind, its profile written to `out`.
-fn callgrind(name: &str, epochs: u64, out: &Path) -> Result<Output, String> {
-    let out = format!("--callgrind-out-file={}", out.display());
-    child(&["valgrind", "--tool=callgrind", &out], name, epochs)
 }
 
 /// Instructions and allocations.
@@ -308,25 +292,19 @@ fn documents(count: usize, bytes: usize) -> Vec<String> {
     (0..count).map(document).collect()
 }
 
-fn sources(name: &str, directory: &Path) -> Vec<SourceConfig> {
-    let kind = match name {
-        "jsonl" => SourceKind::Jsonl,
-        "shards" => SourceKind::Shards,
-        _ => SourceKind::Text,
-    };
-    let path: PathBuf = match name {
-        "jsonl" | "loader-8k" => directory.join(name).join("corpus"),
-        "shards" => directory.join(name),
-        _ => directory.join("lines/corpus"),
-    };
-    let field = (kind == SourceKind::Jsonl).then(|| "text".to_owned());
-    vec![SourceConfig { kind, paths: vec![path.display().to_string()], field, ..SourceConfig::default() }]
+fn source(name: &str, directory: &Path) -> SourceConfig {
+    let file = |name: &str| directory.join(name).join("corpus").display().to_string();
+    match name {
+        "jsonl" => SourceConfig::jsonl(file(name), "text"),
+        "shards" => SourceConfig::shards(directory.join(name).display().to_string()),
+        "loader-8k" => SourceConfig::text(file(name)),
+        _ => SourceConfig::text(file("lines")),
+    }
 }
 
 fn config(name: &str, epochs: u64, directory: &Path) -> Config {
-    let mut config = Config { sources: sources(name, directory), ..Config::default() };
-    config.tokenizer.kind = millstream::config::TokenizerKind::Bytes;
-    config.tokenizer.eos = Some("<|endoftext|>".to_owned());
+    let tokenizer = TokenizerConfig::bytes().with_eos("<|endoftext|>");
+    let mut config = Config::default().with_source(source(name, directory)).with_tokenizer(tokenizer);
     config.pipeline.window = 1024.into();
     config.pipeline.epochs = Some(epochs);
     config
@@ -341,7 +319,7 @@ fn run(name: &str, epochs: u64, directory: &Path) {
             let loader = Loader::builder(&config(name, epochs, directory)).with_on_demand(true).open();
             return drain(loader.await.expect("it opens")).await;
         }
-        let source = Source::open(&sources(name, directory)).await.expect("it opens").with_on_demand(true);
+        let source = Source::open(&[source(name, directory)]).await.expect("it opens").with_on_demand(true);
         let start = Cursor::default();
         let at: &LaneCursor = start.at(0, 0);
         let documents = source.lane(Lane { epochs: Some(epochs), ..Lane::default() }, at);
