@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use burn::tensor::{Device, Int, Tensor, module};
-use millstream::config::TrainConfig;
+use millstream_train::config::TrainConfig;
 use millstream_train::device;
 
 use crate::common::median;

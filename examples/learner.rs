@@ -15,9 +15,9 @@ use burn::tensor::{Device, Int, Tensor};
 use burn::train::metric::LossMetric;
 use burn::train::{ClassificationOutput, InferenceStep, Learner, SupervisedTraining, TrainOutput, TrainStep};
 use millstream::loader::open_tokenizer;
-use millstream::{Config, Error, Loader, Result};
+use millstream::{Error, Loader, Result};
 use millstream_train::model::Gpt;
-use millstream_train::{BurnLoader, TensorBatcher, Tensors};
+use millstream_train::{BurnLoader, RunConfig, TensorBatcher, Tensors};
 
 const EPOCHS: usize = 3;
 const VALIDATION_BATCHES: usize = 4;
@@ -68,16 +68,16 @@ impl InferenceStep for Model {
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let config = Config::load(arguments.next().unwrap_or_else(|| "configs/tiny.toml".to_owned()))?;
+    let config = RunConfig::load(arguments.next().unwrap_or_else(|| "configs/tiny.toml".to_owned()))?;
     let steps = arguments.next().and_then(|steps| steps.parse().ok()).unwrap_or(100);
     let failed = |error: std::io::Error| Error::Train(error.to_string());
     let runtime = tokio::runtime::Runtime::new().map_err(failed)?;
-    let tokenizer = runtime.block_on(open_tokenizer(&config))?;
+    let tokenizer = runtime.block_on(open_tokenizer(&config.data))?;
 
     let device = Device::flex().autodiff();
-    let (vocab, seq_len) = (tokenizer.vocab_size(), config.pipeline.seq_len);
-    let model = Model { gpt: Gpt::new(&config.model, vocab, seq_len, config.seed, &device) };
-    let builder = move || Loader::builder(&config).with_tokenizer(tokenizer.clone());
+    let (vocab, seq_len) = (tokenizer.vocab_size(), config.data.pipeline.seq_len);
+    let model = Model { gpt: Gpt::new(&config.model, vocab, seq_len, config.data.seed, &device) };
+    let builder = move || Loader::builder(&config.data).with_tokenizer(tokenizer.clone());
     let train = BurnLoader::training(builder.clone(), steps, TensorBatcher::default(), &device)?;
     let valid = move || builder().with_held_out(true);
     let valid = BurnLoader::validation(valid, VALIDATION_BATCHES, TensorBatcher::default(), &device)?;

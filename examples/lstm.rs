@@ -12,7 +12,7 @@ use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig, Lstm, LstmConfi
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Tensor};
 use millstream::prelude::*;
-use millstream_train::{LanguageModel, Outcome, RunDirectory, Tensors, Trainer, drive};
+use millstream_train::{LanguageModel, Outcome, RunConfig, RunDirectory, Tensors, Trainer, drive};
 
 const WIDTH: usize = 64;
 const STEPS: u64 = 12;
@@ -65,28 +65,28 @@ async fn train(
 async fn main() -> Result<()> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "configs/tiny.toml".to_owned());
     let root = std::env::temp_dir().join(format!("millstream-lstm-{}", std::process::id()));
-    let in_run = |name: &str| -> Result<Config> {
-        let mut config = Config::load(&path)?;
+    let in_run = |name: &str| -> Result<RunConfig> {
+        let mut config = RunConfig::load(&path)?;
         config.train.out = root.join(name);
         config.train.steps = STEPS;
         Ok(config)
     };
     let config = in_run("whole")?;
-    let tokenizer = millstream::loader::open_tokenizer(&config).await?;
-    let new = |config: &Config| {
+    let tokenizer = millstream::loader::open_tokenizer(&config.data).await?;
+    let new = |config: &RunConfig| {
         Trainer::with_model(config, &*tokenizer, |device| Reader::new(tokenizer.vocab_size(), device))
     };
 
     // All steps without interruption.
     let run = RunDirectory::create(&config, tokenizer.tokenizer_json())?;
-    let whole = train(new(&config)?, &run, &config, usize::MAX).await?;
+    let whole = train(new(&config)?, &run, &config.data, usize::MAX).await?;
 
     // The same in two sessions. The second has only what the first has saved.
     let config = in_run("halves")?;
     let run = RunDirectory::create(&config, tokenizer.tokenizer_json())?;
-    let first = train(new(&config)?, &run, &config, STOPPED_AFTER).await?;
+    let first = train(new(&config)?, &run, &config.data, STOPPED_AFTER).await?;
     let trainer = new(&config)?.restored(&run.latest()?)?;
-    let second = train(trainer, &run, &config, usize::MAX).await?;
+    let second = train(trainer, &run, &config.data, usize::MAX).await?;
 
     let losses = |outcome: &Outcome| (outcome.loss, outcome.validation_loss);
     assert_eq!(losses(&second), losses(&whole), "a resumed run ends where the whole one does");

@@ -7,14 +7,14 @@
 
 use burn::module::Module;
 use millstream::prelude::*;
-use millstream_train::{Sampling, Trainer, generate};
+use millstream_train::{RunConfig, Sampling, Trainer, generate};
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "configs/tiny.toml".to_owned());
-    let config = Config::load(path)?;
+    let config = RunConfig::load(path)?;
 
-    let mut loader = Loader::open(&config).await?;
+    let mut loader = Loader::open(&config.data).await?;
     let tokenizer = loader.tokenizer().clone();
     let mut trainer = Trainer::new(&config, &*tokenizer)?;
     while trainer.state().step < config.train.steps
@@ -28,7 +28,7 @@ async fn main() -> Result<()> {
     }
 
     let held_out =
-        Loader::builder(&config).with_tokenizer(tokenizer.clone()).with_held_out(true).open().await?;
+        Loader::builder(&config.data).with_tokenizer(tokenizer.clone()).with_held_out(true).open().await?;
     if let Some(validation) = trainer.validate(held_out).await? {
         println!(
             "validation loss {:.3}; tokens alone give {:.3}",

@@ -11,18 +11,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{ConfigPlace, Error, Result};
 
-#[cfg(feature = "schema")]
 mod bounds;
 mod bytes;
 mod exclude;
 mod fill;
 mod keys;
 mod mixture;
-mod model;
 mod or_auto;
 mod packing;
 mod pin;
 mod pipeline;
+#[doc(hidden)]
+pub mod reading;
 #[cfg(feature = "schema")]
 mod schema;
 mod seconds;
@@ -31,7 +31,6 @@ mod source;
 mod store;
 mod synthetic;
 mod tokenizer;
-mod train;
 mod tree;
 
 pub use crate::cursor::ExcludedDocument;
@@ -40,7 +39,6 @@ pub use exclude::ExcludeConfig;
 #[doc(hidden)]
 pub use mixture::names;
 pub use mixture::{MixtureChange, MixtureConfig};
-pub use model::{Activation, ModelConfig, RopeKind, RopeScaling};
 pub use or_auto::OrAuto;
 pub use packing::{PackRule, Packing};
 pub use pin::PinConfig;
@@ -53,19 +51,17 @@ pub use source::{
 pub use store::StoreConfig;
 pub(crate) use synthetic::Synthetic;
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig, TokenizerKind};
-#[doc(hidden)]
-pub use train::DEVICES;
-pub use train::{OptimizerKind, Precision, Schedule, TrainConfig};
 
-use fill::fill;
+use fill::fill_loader;
 use tree::Tree;
 
 /// The seed of a config that sets none.
 const SEED: u64 = 42;
 
-/// Everything that defines a run.
+/// Everything that defines a stream of batches.
 ///
-/// A config in code reads like its TOML. Opening it reports what is wrong with it.
+/// A config in code reads like its TOML. Opening it reports what is wrong with it. A file may be that of a whole run:
+/// the tables of a trainer, `[model]` and `[train]`, are its own, and are not read here.
 ///
 /// ```
 /// use millstream::prelude::*;
@@ -102,10 +98,6 @@ pub struct Config {
     pub tokenizer: TokenizerConfig,
     /// How ids become batches.
     pub pipeline: PipelineConfig,
-    /// The model that is trained.
-    pub model: ModelConfig,
-    /// How the model is trained.
-    pub train: TrainConfig,
 }
 
 impl Default for Config {
@@ -118,8 +110,6 @@ impl Default for Config {
             store: StoreConfig::default(),
             tokenizer: TokenizerConfig::default(),
             pipeline: PipelineConfig::default(),
-            model: ModelConfig::default(),
-            train: TrainConfig::default(),
         }
     }
 }
@@ -134,7 +124,7 @@ impl Config {
         Self::load_with(path, &[])
     }
 
-    /// Reads a config file, then applies each `key=value` setting, such as `train.steps=100`, and validates
+    /// Reads a config file, then applies each `key=value` setting, such as `pipeline.seq_len=100`, and validates
     /// the result.
     ///
     /// A value is read as TOML (`100`, `true`, `"text"`, `[1, 2]`), or as a string if it is not valid TOML.
@@ -143,18 +133,9 @@ impl Config {
     ///
     /// # Errors
     /// Those of [`Config::load`]; also [`Error::Config`] for a setting that is not `key=value`. An error in a
-    /// setting names it as the program's option: `--set train.steps=0`.
+    /// setting names it as the program's option: `--set pipeline.seq_len=0`.
     pub fn load_with(path: impl AsRef<Path>, settings: &[String]) -> Result<Self> {
         Self::from_tree(&Tree::from_file(path.as_ref())?.set(settings)?)
-    }
-
-    /// As [`load_with`](Self::load_with), but a key that is neither in the file nor in a setting is as in `base` instead of
-    /// the default.
-    ///
-    /// # Errors
-    /// As [`Config::load_with`].
-    pub fn load_over(path: impl AsRef<Path>, settings: &[String], base: &Self) -> Result<Self> {
-        Self::from_tree(&Tree::from_file(path.as_ref())?.set(settings)?.over(base)?)
     }
 
     /// Reads a config from TOML and validates it.
@@ -177,22 +158,6 @@ impl Config {
     /// ```
     pub fn from_toml(text: &str) -> Result<Self> {
         Self::from_tree(&Tree::from_toml(text)?)
-    }
-
-    /// The default config with `key=value` settings, as [`load_with`](Self::load_with) applies them.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if a setting is wrong.
-    pub fn from_settings(settings: &[String]) -> Result<Self> {
-        Self::from_tree(&Tree::from_toml("")?.set(settings)?)
-    }
-
-    /// This config with `key=value` settings, as [`load_with`](Self::load_with) applies them to a file.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if a setting is wrong.
-    pub fn with_settings(&self, settings: &[String]) -> Result<Self> {
-        Self::from_tree(&Tree::from_toml("")?.set(settings)?.over(self)?)
     }
 
     /// Reads a config from a JSON object, such as a host language's dict. Its keys are over those of the `file`, if there
@@ -228,12 +193,14 @@ impl Config {
         key: &str,
     ) -> Result<Option<ConfigPlace>> {
         let tree = tree(value, file, settings)?;
-        Ok(tree.place(key).filter(|_| keys::is_of_config(key)))
+        Ok(tree.locate(key, &keys::sections()))
     }
 
     fn from_tree(tree: &Tree) -> Result<Self> {
-        let config = fill::<Self>(tree.values()).and_then(|config| config.validate().map(|()| config));
-        config.map_err(|error| tree.placed(error))
+        tree.read(|values| {
+            let config = fill_loader(values, keys::sections)?;
+            config.validate().map(|()| config)
+        })
     }
 
     /// Adds a source.
@@ -261,18 +228,6 @@ impl Config {
         Self { pipeline, ..self }
     }
 
-    /// Sets the model that is trained.
-    #[must_use]
-    pub fn with_model(self, model: ModelConfig) -> Self {
-        Self { model, ..self }
-    }
-
-    /// Sets how the model is trained.
-    #[must_use]
-    pub fn with_train(self, train: TrainConfig) -> Self {
-        Self { train, ..self }
-    }
-
     /// Sets how files in object stores and on HTTP servers are read.
     #[must_use]
     pub fn with_store(self, store: StoreConfig) -> Self {
@@ -293,8 +248,7 @@ impl Config {
         }
     }
 
-    /// Checks every value against its bounds. The error names the key, the value and the bound. With `train.init`,
-    /// `[model]` is checked against the directory that it names instead, when training starts.
+    /// Checks every value against its bounds. The error names the key, the value and the bound.
     pub fn validate(&self) -> Result<()> {
         for (index, source) in self.sources.iter().enumerate() {
             source.validate(&format!("source.{index}"))?;
@@ -327,20 +281,11 @@ impl Config {
         self.exclude.validate()?;
         self.store.validate()?;
         self.tokenizer.validate()?;
-        self.pipeline.validate()?;
-        if self.train.init.is_none() {
-            self.model.validate()?;
-        }
-        self.train.validate()
+        self.pipeline.validate()
     }
 }
 
 /// The values of the file, with the caller's over them and the settings over both.
 fn tree(value: &serde_json::Value, file: Option<&Path>, settings: &[String]) -> Result<Tree> {
     file.map_or_else(|| Tree::from_toml(""), Tree::from_file)?.with(value)?.set(settings)
-}
-
-/// Returns an [`Error::Config`] unless `holds`.
-fn require(holds: bool, key: &str, value: impl std::fmt::Display, bound: &str) -> Result<()> {
-    if holds { Ok(()) } else { Err(Error::config(key, format!("must be {bound}, not {value}"))) }
 }

@@ -8,12 +8,28 @@ use serde::forward_to_deserialize_any;
 use serde_json::Value;
 use serde_path_to_error::Segment;
 
-use super::keys;
+use super::Config;
+use super::keys::{self, Section, TRAINER};
 use super::tree::shown;
 use crate::error::{Error, Result};
 
-/// Fills a struct. The error names the key.
-pub(super) fn fill<T: DeserializeOwned>(values: &Value) -> Result<T> {
+/// Fills the loader's part of a config. Tables of a trainer are its own.
+///
+/// # Errors
+/// As [`fill`].
+pub fn fill_loader(values: &Value, sections: fn() -> Vec<Section>) -> Result<Config> {
+    let mut values = values.clone();
+    if let Value::Object(tables) = &mut values {
+        tables.retain(|name, _| !TRAINER.contains(&name.as_str()));
+    }
+    fill(&values, sections)
+}
+
+/// Fills a struct. What an unknown key may have meant is looked for in all sections, the first of which is the top.
+///
+/// # Errors
+/// [`Error::Config`] with the key.
+pub fn fill<T: DeserializeOwned>(values: &Value, sections: fn() -> Vec<Section>) -> Result<T> {
     serde_path_to_error::deserialize(Fill(values)).map_err(|error| {
         let (mut key, mut value) = (Vec::new(), values);
         for segment in error.path() {
@@ -29,29 +45,43 @@ pub(super) fn fill<T: DeserializeOwned>(values: &Value) -> Result<T> {
                 Segment::Enum { .. } | Segment::Unknown => {}
             }
         }
-        let problem = match error.into_inner().0 {
-            list if list == "must be a list" && value.is_object() => {
+        let problem = match error.into_inner() {
+            Problem::UnknownKey(name, known) => {
+                let sections = sections();
+                let known = match key.len() {
+                    1 => sections[0].1.clone(),
+                    _ => known.iter().map(|key| (*key).to_owned()).collect(),
+                };
+                format!("unknown key `{name}`; {}", keys::advice(&name, &known, &sections))
+            }
+            Problem::Said(list) if list == "must be a list" && value.is_object() => {
                 format!("{list}, not a table; in TOML its header has two brackets, as [[source]] has")
             }
-            must if must.starts_with("must be ") => format!("{must}, not {}", shown(value)),
-            problem => problem,
+            Problem::Said(must) if must.starts_with("must be ") => format!("{must}, not {}", shown(value)),
+            Problem::Said(problem) => problem,
         };
         Error::config(key.join("."), problem)
     })
 }
 
-/// What does not fit. If it begins with "must be", the value is still to be added.
+/// What does not fit.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Problem(String);
+enum Problem {
+    /// If it begins with "must be", the value is still to be added.
+    #[error("{0}")]
+    Said(String),
+    /// The key, and those that may stand in its place.
+    #[error("unknown key `{0}`")]
+    UnknownKey(String, &'static [&'static str]),
+}
 
 impl de::Error for Problem {
     fn custom<T: fmt::Display>(problem: T) -> Self {
-        Self(problem.to_string())
+        Self::Said(problem.to_string())
     }
 
     fn invalid_type(_: Unexpected<'_>, wanted: &dyn Expected) -> Self {
-        Self(format!("must be {}", plain(&wanted.to_string())))
+        Self::Said(format!("must be {}", plain(&wanted.to_string())))
     }
 
     fn invalid_value(found: Unexpected<'_>, wanted: &dyn Expected) -> Self {
@@ -60,19 +90,19 @@ impl de::Error for Problem {
 
     fn invalid_length(len: usize, wanted: &dyn Expected) -> Self {
         let size: String = wanted.to_string().chars().filter(char::is_ascii_digit).collect();
-        Self(format!("must have {size} values, not {len}"))
+        Self::Said(format!("must have {size} values, not {len}"))
     }
 
     fn unknown_variant(word: &str, known: &'static [&'static str]) -> Self {
-        Self(format!("unknown value `{word}`; {}", keys::advice_of_words(word, known)))
+        Self::Said(format!("unknown value `{word}`; {}", keys::advice_of_words(word, known)))
     }
 
     fn unknown_field(key: &str, known: &'static [&'static str]) -> Self {
-        Self(format!("unknown key `{key}`; {}", keys::advice(key, known)))
+        Self::UnknownKey(key.to_owned(), known)
     }
 
     fn missing_field(key: &'static str) -> Self {
-        Self(format!("must have the key `{key}`"))
+        Self::Said(format!("must have the key `{key}`"))
     }
 }
 
@@ -158,7 +188,7 @@ impl<'de> Deserializer<'de> for Fill<'de> {
             Value::String(word) => visitor.visit_enum(StrDeserializer::<Problem>::new(word)),
             _ => {
                 let words: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
-                Err(Problem(format!("must be {}", words.join(" or "))))
+                Err(Problem::Said(format!("must be {}", words.join(" or "))))
             }
         }
     }

@@ -3,19 +3,24 @@
 use serde::de::DeserializeOwned;
 
 use super::{
-    Config, CsvConfig, ExcludeConfig, LearnConfig, MixtureConfig, ModelConfig, PipelineConfig, RopeScaling,
-    SampleConfig, SourceConfig, StoreConfig, TokenCacheConfig, TokenizerConfig, TrainConfig,
+    Config, CsvConfig, ExcludeConfig, LearnConfig, MixtureConfig, PipelineConfig, SampleConfig, SourceConfig,
+    StoreConfig, TokenCacheConfig, TokenizerConfig,
 };
 
 /// How alike two names must be for one to be taken for the other, from 0 to 1, in one section and in different ones.
 const ALIKE: f64 = 0.7;
 const ALIKE_ELSEWHERE: f64 = 0.93;
 
-/// What to do about the unknown key of a section, whose keys are `known`.
-pub(super) fn advice(key: &str, known: &[&str]) -> String {
-    let sections = sections();
+/// The tables of a trainer. They stand at the top of the same file, and are no keys of a [`Config`].
+pub(super) const TRAINER: [&str; 2] = ["model", "train"];
+
+/// The name of a table, with the names of those around it, and its keys.
+pub type Section = (&'static str, Vec<String>);
+
+/// What to do about the unknown key of one of the sections, whose keys are `known`.
+pub(super) fn advice(key: &str, known: &[String], sections: &[Section]) -> String {
     let others = || {
-        let others = sections.iter().filter(|(_, keys)| *keys != *known);
+        let others = sections.iter().filter(|(_, keys)| keys != known);
         others.flat_map(|(section, keys)| keys.iter().map(move |other| (*section, other.as_str())))
     };
     let exact: Vec<String> =
@@ -23,7 +28,7 @@ pub(super) fn advice(key: &str, known: &[&str]) -> String {
     if !exact.is_empty() {
         return format!("it is {}", exact.join(" or "));
     }
-    let here = nearest(key, known.iter().copied(), |name| name);
+    let here = nearest(key, known.iter().map(String::as_str), |name| name);
     let elsewhere = nearest(key, others(), |(_, name)| name);
     match (here, elsewhere) {
         (here, Some(((section, name), likeness)))
@@ -47,12 +52,6 @@ pub(super) fn advice_of_words(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// Whether a dotted key is of a config.
-pub(super) fn is_of_config(key: &str) -> bool {
-    let table = key.split('.').next().unwrap_or_default();
-    fields::<Config>().iter().any(|field| field == table)
-}
-
 fn nearest<'k, T: Copy>(
     key: &str,
     known: impl Iterator<Item = T>,
@@ -69,10 +68,11 @@ fn dotted(section: &str, key: &str) -> String {
     }
 }
 
-/// Every section with its keys.
-fn sections() -> [(&'static str, Vec<String>); 14] {
-    [
-        ("", fields::<Config>()),
+/// Every section of the loader's config with its keys. The first is the top, which has the tables of a trainer too.
+pub fn sections() -> Vec<Section> {
+    let top = fields::<Config>().into_iter().chain(TRAINER.map(str::to_owned)).collect();
+    vec![
+        ("", top),
         ("source", fields::<SourceConfig>()),
         ("source.csv", fields::<CsvConfig>()),
         ("source.sample", fields::<SampleConfig>()),
@@ -83,14 +83,11 @@ fn sections() -> [(&'static str, Vec<String>); 14] {
         ("tokenizer", fields::<TokenizerConfig>()),
         ("tokenizer.train", fields::<LearnConfig>()),
         ("pipeline", fields::<PipelineConfig>()),
-        ("model", fields::<ModelConfig>()),
-        ("model.rope_scaling", fields::<RopeScaling>()),
-        ("train", fields::<TrainConfig>()),
     ]
 }
 
 /// The keys of a struct: serde names them where it refuses one, as in "unknown field ``, expected `path` or `limit`".
-fn fields<T: DeserializeOwned>() -> Vec<String> {
+pub fn fields<T: DeserializeOwned>() -> Vec<String> {
     let refused = serde_json::from_str::<T>(r#"{"": 0}"#).err().map_or_else(String::new, |e| e.to_string());
     refused.split('`').skip(3).step_by(2).map(str::to_owned).collect()
 }

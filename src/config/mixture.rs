@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{SourceConfig, require};
+use super::SourceConfig;
+use super::bounds::{Bounded, Limit, Number, POSITIVE, WEIGHT, require};
 use crate::error::{Error, Result};
 
 /// How the sources' weights become shares, and when they change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = super::bounds::describe::<MixtureConfig>))]
 #[serde(default, deny_unknown_fields)]
 pub struct MixtureConfig {
     /// Weights are raised to the power of 1/temperature: above 1, small sources come more often.
@@ -35,14 +36,14 @@ impl Default for MixtureConfig {
     }
 }
 
+impl Bounded for MixtureConfig {
+    const BOUNDS: &'static [Limit<Self>] =
+        &[("temperature", POSITIVE, |mixture| mixture.temperature.number())];
+}
+
 impl MixtureConfig {
     pub(super) fn validate(&self, sources: &[SourceConfig]) -> Result<()> {
-        require(
-            self.temperature.is_finite() && self.temperature > 0.0,
-            "mixture.temperature",
-            self.temperature,
-            "above 0",
-        )?;
+        self.check_bounds("mixture")?;
         let names = names(sources);
         for (index, name) in names.iter().enumerate() {
             let key = format!("source.{index}.name");
@@ -94,7 +95,7 @@ impl MixtureConfig {
 fn check_weights(key: &str, weights: impl Iterator<Item = f64>) -> Result<()> {
     let mut sum = 0.0;
     for weight in weights {
-        require((0.0..=1e15).contains(&weight), key, weight, "a number from 0 to 1e15")?;
+        WEIGHT.check(key, weight)?;
         sum += weight;
     }
     if sum > 0.0 { Ok(()) } else { Err(Error::config(key, "all weights are 0; one must be above it")) }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ByteCount, OrAuto, PackRule, Packing, PinConfig, ShuffleWindow, require};
+use super::bounds::{Bound, Bounded, COUNT, Limit, Number, SHARE, require};
+use super::{ByteCount, OrAuto, PackRule, Packing, PinConfig, ShuffleWindow};
 use crate::error::{Error, Result};
 
 /// The order of documents, the shape of batches, and how much runs ahead.
@@ -11,7 +12,7 @@ use crate::error::{Error, Result};
 /// `world` set how that order is cut, how long it is, and which process has which part. The other keys never
 /// change a byte.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = super::bounds::describe::<PipelineConfig>))]
 #[serde(default, deny_unknown_fields)]
 pub struct PipelineConfig {
     /// How many independent streams the splits are dealt to; row i comes from lane i mod lanes. `auto` is 16
@@ -231,25 +232,7 @@ impl PipelineConfig {
     }
 
     pub(super) fn validate(&self) -> Result<()> {
-        for (key, number, most) in [
-            ("pipeline.lanes", self.lanes(), 1 << 16),
-            ("pipeline.window", self.window(), 1 << 24),
-            ("pipeline.seq_len", self.seq_len, 1 << 24),
-            ("pipeline.pack_window", self.pack_window, 1 << 24),
-            ("pipeline.bucket_window", self.bucket_window, 1 << 24),
-        ] {
-            require((1..=most).contains(&number), key, number, &format!("from 1 to {most}"))?;
-        }
-        for (key, number) in [
-            ("pipeline.max_segments", self.max_segments),
-            ("pipeline.batch_size", Some(self.batch_size)),
-            ("pipeline.batch_tokens", self.batch_tokens),
-            ("pipeline.world", self.world),
-            ("pipeline.workers", Some(self.workers.or(1))),
-            ("pipeline.depth", Some(self.depth.or(1))),
-        ] {
-            require(number != Some(0), key, 0, "at least 1")?;
-        }
+        self.check_bounds("pipeline")?;
         if let Some(tokens) = self.batch_tokens {
             require(tokens >= self.seq_len, "pipeline.batch_tokens", tokens, "at least pipeline.seq_len")?;
         }
@@ -257,31 +240,37 @@ impl PipelineConfig {
         let fits = self.buckets.first().is_none_or(|&first| first > 0)
             && self.buckets.last().is_none_or(|&last| last == self.seq_len);
         let shown = format!("{:?}", self.buckets);
-        require(
-            is_ascending && fits,
-            "pipeline.buckets",
-            shown,
-            "lengths in ascending order, the last of them pipeline.seq_len",
-        )?;
+        let wanted = "lengths in ascending order, the last of them pipeline.seq_len";
+        require(is_ascending && fits, "pipeline.buckets", shown, wanted)?;
         if self.shuffles_all() && !self.shuffle_splits {
             let problem = "false keeps the order of the files, and pipeline.window = \"all\" shuffles all documents; \
                            leave one of them out";
             return Err(Error::config("pipeline.shuffle_splits", problem));
         }
-        require(self.ahead > 0, "pipeline.ahead", self.ahead, "at least 1")?;
-        require(self.ahead <= self.seq_len, "pipeline.ahead", self.ahead, "at most pipeline.seq_len")?;
-        require(
-            (0.0..1.0).contains(&self.holdout),
-            "pipeline.holdout",
-            self.holdout,
-            "at least 0 and less than 1",
-        )?;
-        match self.epochs {
-            Some(0) => {
-                let problem = "must be at least 1, not 0; leave it out for an endless stream";
-                Err(Error::config("pipeline.epochs", problem))
-            }
-            _ => Ok(()),
-        }
+        require(self.ahead <= self.seq_len, "pipeline.ahead", self.ahead, "at most pipeline.seq_len")
     }
+}
+
+/// The bound of what a lane holds to shuffle, place or group together.
+const WINDOW: Bound = Bound::Within(1.0, (1 << 24) as f64);
+
+const EPOCHS: Bound = Bound::Noted(&COUNT, " (leave it out for an endless stream)");
+
+impl Bounded for PipelineConfig {
+    const BOUNDS: &'static [Limit<Self>] = &[
+        ("lanes", Bound::Within(1.0, (1 << 16) as f64), |pipeline| pipeline.lanes.number()),
+        ("window", WINDOW, |pipeline| pipeline.window.number()),
+        ("seq_len", WINDOW, |pipeline| pipeline.seq_len.number()),
+        ("ahead", COUNT, |pipeline| pipeline.ahead.number()),
+        ("max_segments", COUNT, |pipeline| pipeline.max_segments.number()),
+        ("pack_window", WINDOW, |pipeline| pipeline.pack_window.number()),
+        ("holdout", SHARE, |pipeline| pipeline.holdout.number()),
+        ("batch_tokens", COUNT, |pipeline| pipeline.batch_tokens.number()),
+        ("bucket_window", WINDOW, |pipeline| pipeline.bucket_window.number()),
+        ("batch_size", COUNT, |pipeline| pipeline.batch_size.number()),
+        ("epochs", EPOCHS, |pipeline| pipeline.epochs.number()),
+        ("world", COUNT, |pipeline| pipeline.world.number()),
+        ("workers", COUNT, |pipeline| pipeline.workers.number()),
+        ("depth", COUNT, |pipeline| pipeline.depth.number()),
+    ];
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::ByteCount;
+use super::bounds::{Bound, Bounded, COUNT, Limit, Number, POSITIVE, WEIGHT};
 use crate::error::Unit;
 use crate::files::ZSTD_WINDOW;
 use crate::location::STDIN;
@@ -19,7 +20,7 @@ pub use on_error::OnError;
 
 /// Some files, and how documents are stored in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = super::bounds::describe::<SourceConfig>))]
 #[serde(default, deny_unknown_fields)]
 pub struct SourceConfig {
     /// The name in weights, cursors and logs; the source's number, from 0, if absent.
@@ -113,6 +114,20 @@ pub struct SourceConfig {
     pub cache: Option<TokenCacheConfig>,
 }
 
+const EPOCHS: Bound = Bound::Noted(&COUNT, " (leave it out for pipeline.epochs)");
+
+impl Bounded for SourceConfig {
+    const BOUNDS: &'static [Limit<Self>] = &[
+        ("weight", WEIGHT, |source| source.weight.number()),
+        ("epochs", EPOCHS, |source| source.epochs.number()),
+        ("documents", Bound::Within(1.0, 1e12), |source| source.documents.number()),
+        ("document_bytes", Bound::Bytes(16, 1 << 20), |source| source.document_bytes.number()),
+        ("split", Bound::Bytes(1, u64::MAX), |source| source.split.number()),
+        ("max_document_bytes", Bound::Bytes(1, 1 << 30), |source| source.max_document_bytes.number()),
+        ("zstd_window", Bound::Bytes(1 << 10, 1 << 31), |source| source.zstd_window.number()),
+    ];
+}
+
 /// A directory that caches the tokens of the splits that a loader reads, so that later epochs, later runs and
 /// other processes need not tokenize them again.
 ///
@@ -132,6 +147,11 @@ pub struct TokenCacheConfig {
     /// 64th of it, or by 64 MiB if that is less.
     #[serde(default = "TokenCacheConfig::limit")]
     pub limit: ByteCount,
+}
+
+impl Bounded for TokenCacheConfig {
+    const BOUNDS: &'static [Limit<Self>] =
+        &[("limit", Bound::Bytes(1 << 20, u64::MAX), |cache| cache.limit.number())];
 }
 
 impl TokenCacheConfig {
@@ -171,13 +191,17 @@ impl CsvConfig {
 /// Weighted sampling: each epoch draws each document independently, with probability weight / `max`, at most
 /// 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = super::bounds::describe::<SampleConfig>))]
 #[serde(deny_unknown_fields)]
 pub struct SampleConfig {
     /// The field of the weight, named as the text's field is: a number, 0 or more.
     pub field: String,
     /// The weight from which a document is in every epoch.
     pub max: f64,
+}
+
+impl Bounded for SampleConfig {
+    const BOUNDS: &'static [Limit<Self>] = &[("max", POSITIVE, |sample| sample.max.number())];
 }
 
 /// The format of a file.

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ByteCount, Seconds, require};
+use super::bounds::{Bound, Bounded, Limit, Number, require};
+use super::{ByteCount, Seconds};
 use crate::error::Result;
 
-/// The longest time that a setting accepts, in seconds: a day.
-const LONGEST: f64 = 86_400.0;
+/// How long a time may be.
+const TIME: Bound = Bound::Noted(&Bound::AboveUpTo(0.0, 86_400.0), " seconds, a day");
 
 /// Settings for reading from object stores and HTTP servers: sources whose `paths` are URLs. None of them
 /// changes a byte of what is delivered.
@@ -17,7 +18,7 @@ const LONGEST: f64 = 86_400.0;
 /// `AWS_ENDPOINT_URL`, `AWS_SKIP_SIGNATURE=true` for public buckets; `GOOGLE_APPLICATION_CREDENTIALS`,
 /// `GOOGLE_SERVICE_ACCOUNT`; `AZURE_STORAGE_ACCOUNT_NAME`, `AZURE_STORAGE_ACCOUNT_KEY` and so on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = super::bounds::describe::<StoreConfig>))]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreConfig {
     /// How much one request asks for, in bytes. A lane asks for less if its share of `pipeline.memory` has no
@@ -68,30 +69,20 @@ impl Default for StoreConfig {
 
 impl StoreConfig {
     pub(crate) fn validate(&self) -> Result<()> {
-        let is_block = (1 << 12..=1 << 30).contains(&self.block.0);
-        require(is_block, "store.block", self.block, "from 4KiB to 1GiB")?;
-        require(
-            (1..=4096).contains(&self.concurrency),
-            "store.concurrency",
-            self.concurrency,
-            "from 1 to 4096",
-        )?;
-        for (key, seconds) in [
-            ("store.timeout", self.timeout),
-            ("store.deadline", self.deadline),
-            ("store.backoff", self.backoff),
-            ("store.backoff_max", self.backoff_max),
-        ] {
-            let holds = seconds > 0.0 && seconds <= LONGEST;
-            require(holds, key, seconds, "above 0 and at most 86400 seconds, a day")?;
-        }
-        require(
-            self.backoff_max >= self.backoff,
-            "store.backoff_max",
-            self.backoff_max,
-            "at least store.backoff",
-        )?;
-        let is_limit = self.cache_limit.0 >= 1 << 20;
-        require(is_limit, "store.cache_limit", self.cache_limit, "at least 1MiB")
+        self.check_bounds("store")?;
+        let (first, most) = (self.backoff, self.backoff_max);
+        require(most >= first, "store.backoff_max", most, "at least store.backoff")
     }
+}
+
+impl Bounded for StoreConfig {
+    const BOUNDS: &'static [Limit<Self>] = &[
+        ("block", Bound::Bytes(1 << 12, 1 << 30), |store| store.block.number()),
+        ("concurrency", Bound::Within(1.0, 4096.0), |store| store.concurrency.number()),
+        ("timeout", TIME, |store| store.timeout.number()),
+        ("deadline", TIME, |store| store.deadline.number()),
+        ("backoff", TIME, |store| store.backoff.number()),
+        ("backoff_max", TIME, |store| store.backoff_max.number()),
+        ("cache_limit", Bound::Bytes(1 << 20, u64::MAX), |store| store.cache_limit.number()),
+    ];
 }

@@ -1,10 +1,6 @@
 //! `kind = "synthetic"`: the keys of a source whose documents are made from a seed.
 
-use super::{ByteCount, SEED, SourceConfig, SourceKind, require};
-use crate::error::{Error, Result};
-
-/// The most documents that are made in an epoch.
-const MOST_DOCUMENTS: u64 = 1_000_000_000_000;
+use super::{ByteCount, SEED, SourceConfig, SourceKind};
 
 /// Everything that determines the documents of a synthetic source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,45 +68,5 @@ impl SourceConfig {
             document_bytes: Some(ByteCount(document_bytes)),
             ..self.clone()
         }
-    }
-
-    /// Checks the keys that only synthetic documents have, and refuses those that only files have.
-    pub(super) fn validate_synthetic(&self, key: &str) -> Result<()> {
-        if self.kind != SourceKind::Synthetic {
-            let keys = [
-                ("documents", self.documents.is_some()),
-                ("document_bytes", self.document_bytes.is_some()),
-                ("seed", self.seed.is_some()),
-            ];
-            let problem = format!(
-                "a {} source has none; remove it, or set kind = \"synthetic\" for documents that are made",
-                self.kind.name()
-            );
-            return refuse(key, &keys, &problem);
-        }
-        let problem =
-            "a synthetic source makes its documents and reads no files; remove it, or set another kind";
-        refuse(key, &[("paths", !self.paths.is_empty()), ("field", self.field.is_some())], problem)?;
-        let Synthetic { documents, document_bytes, .. } = Synthetic::from_source(self);
-        require(
-            (1..=MOST_DOCUMENTS).contains(&documents),
-            &format!("{key}.documents"),
-            documents,
-            "from 1 to 1000000000000",
-        )?;
-        require(
-            (16..=1 << 20).contains(&document_bytes),
-            &format!("{key}.document_bytes"),
-            ByteCount(document_bytes),
-            "from 16 bytes to 1MiB",
-        )
-    }
-}
-
-/// Refuses the first of `keys` that is set.
-fn refuse(source: &str, keys: &[(&str, bool)], problem: &str) -> Result<()> {
-    match keys.iter().find(|(_, is_set)| *is_set) {
-        Some((key, _)) => Err(Error::config(format!("{source}.{key}"), problem)),
-        None => Ok(()),
     }
 }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ByteCount, require};
+use super::ByteCount;
+use super::bounds::{Bound, Bounded, Limit, Number};
 use crate::error::{Error, Result};
 
 /// A tokenizer from a file, one learned from the corpus, or bytes.
@@ -60,7 +61,7 @@ pub enum TokenizerKind {
 
 /// How to learn a byte-level BPE tokenizer from the corpus.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = super::bounds::describe::<LearnConfig>))]
 #[serde(default, deny_unknown_fields)]
 pub struct LearnConfig {
     /// How many tokens the vocabulary has, special tokens included.
@@ -88,6 +89,16 @@ impl Default for LearnConfig {
         Self { vocab_size: 4096, sample: ByteCount::mib(16) }
     }
 }
+
+impl Bounded for LearnConfig {
+    const BOUNDS: &'static [Limit<Self>] = &[
+        ("vocab_size", VOCABULARY, |learned| learned.vocab_size.number()),
+        ("sample", Bound::Bytes(1, u64::MAX), |learned| learned.sample.number()),
+    ];
+}
+
+/// The bound of a vocabulary that is learned.
+const VOCABULARY: Bound = Bound::Noted(&Bound::AtLeast(258.0), " (the 256 bytes and the special tokens)");
 
 /// Tokenizers in code.
 impl TokenizerConfig {
@@ -162,16 +173,7 @@ impl TokenizerConfig {
                 "it belongs to a file of ranks; name that with tokenizer.path, or remove it",
             ));
         }
-        if let Some(train) = &self.train {
-            require(
-                train.vocab_size >= 258,
-                "tokenizer.train.vocab_size",
-                train.vocab_size,
-                "at least 258 (the 256 bytes and the special tokens)",
-            )?;
-            require(train.sample.0 > 0, "tokenizer.train.sample", train.sample, "at least 1 byte")?;
-        }
-        Ok(())
+        self.train.as_ref().map_or(Ok(()), |train| train.check_bounds("tokenizer.train"))
     }
 
     /// The first key that is set and needs a file of ranks.

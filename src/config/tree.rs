@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use serde_saphyr::UserMessageFormatter;
 use toml::de::{DeTable, DeValue};
 
+use super::keys::Section;
 use crate::bounded;
 use crate::error::{ConfigPlace, Error, Result};
 
@@ -29,7 +30,7 @@ const SHOWN: usize = 60;
 
 /// The values of a config, and what they come from.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub struct Tree {
     /// All of them: those of the text, and what lies over them.
     values: Value,
     text: String,
@@ -45,14 +46,20 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Reads a file. Its extension says which format it is.
-    pub(super) fn from_file(file: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be read, [`Error::Config`] if it has no values.
+    pub fn from_file(file: &Path) -> Result<Self> {
         let bytes = bounded::read_any(file, BYTES);
         let text = bytes.and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
         Self::new(text.map_err(|e| Error::io(file, "read the config", e))?, Some(file.to_owned()))
     }
 
     /// Reads text in TOML that is from no file.
-    pub(super) fn from_toml(text: &str) -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it is not TOML.
+    pub fn from_toml(text: &str) -> Result<Self> {
         Self::new(text.to_owned(), None)
     }
 
@@ -110,7 +117,10 @@ impl Tree {
     }
 
     /// Lies settings over these.
-    pub(super) fn set(mut self, settings: &[String]) -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`Error::Config`] for one that is not `key=value`.
+    pub fn set(mut self, settings: &[String]) -> Result<Self> {
         for setting in settings {
             let key = settings::set(&mut self.values, setting)?;
             self.settings.push((key, setting.clone()));
@@ -119,19 +129,38 @@ impl Tree {
     }
 
     /// Lies these over a config: what is absent here is as it is there.
-    pub(super) fn over(self, base: &impl Serialize) -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the config cannot be written.
+    pub fn over(self, base: &impl Serialize) -> Result<Self> {
         let mut values = serde_json::to_value(base).map_err(|e| Error::config("config", e.to_string()))?;
         merge(&mut values, self.values);
         Ok(Self { values, ..self })
     }
 
-    /// The values. A key that is null is absent.
-    pub(super) fn values(&self) -> &Value {
-        &self.values
+    /// Makes a config of the values. A key that is null is absent.
+    ///
+    /// # Errors
+    /// Those of `make`, each with the place of its key.
+    pub fn read<T>(&self, make: impl FnOnce(&Value) -> Result<T>) -> Result<T> {
+        make(&self.values).map_err(|error| {
+            let Error::Config { key, .. } = &error else { return error };
+            match self.place(key) {
+                Some(place) => error.at(place),
+                None => error,
+            }
+        })
+    }
+
+    /// Where a key is written that one of the sections has, or else the innermost table around it. The first section is
+    /// the top.
+    pub fn locate(&self, key: &str, sections: &[Section]) -> Option<ConfigPlace> {
+        let table = key.split('.').next().unwrap_or_default();
+        self.place(key).filter(|_| sections[0].1.iter().any(|name| name == table))
     }
 
     /// Where the key is written, such as `pipeline.lanes` or `source.0.paths`, or else the innermost table around it.
-    pub(super) fn place(&self, key: &str) -> Option<ConfigPlace> {
+    fn place(&self, key: &str) -> Option<ConfigPlace> {
         let last = |is_it: &dyn Fn(&str) -> bool| {
             let last = self.settings.iter().rev().find(|(of, _)| is_it(of));
             last.map(|(_, setting)| ConfigPlace::Setting(setting.clone()))
@@ -155,18 +184,6 @@ impl Tree {
             }
         }
         file()
-    }
-
-    /// The error, with the place of its key.
-    pub(super) fn placed(&self, error: Error) -> Error {
-        let place = match &error {
-            Error::Config { key, .. } => self.place(key),
-            _ => None,
-        };
-        match place {
-            Some(place) => error.at(place),
-            None => error,
-        }
     }
 
     /// The line that a key begins at or, in a list, an element. `None` if the text is not TOML.

@@ -270,26 +270,32 @@ fn keys_that_make_no_sense_are_refused() {
     let cases = [
         (
             SourceConfig { paths: vec!["a.txt".to_owned()], ..made() },
-            "source.0.paths: a synthetic source makes",
+            "source.0.paths: a source of kind synthetic has no `paths`",
         ),
         (
             SourceConfig { field: Some("text".to_owned()), ..made() },
-            "source.0.field: a synthetic source makes",
+            "source.0.field: a source of kind synthetic has no `field`",
         ),
         (
             SourceConfig { filter: Some("a > 1".to_owned()), ..made() },
-            "source.0.where: a synthetic source has no",
+            "source.0.where: a source of kind synthetic has no `where`",
         ),
-        (SourceConfig { sample, ..made() }, "source.0.sample: a synthetic source has no"),
+        (SourceConfig { sample, ..made() }, "source.0.sample: a source of kind synthetic has no `sample`"),
         (made_with(0, 100), "`source.0.documents` must be from 1 to"),
         (made_with(1, 15), "`source.0.document_bytes` must be from 16 bytes to 1MiB, not 15B"),
         (made_with(1, (1 << 20) + 1), "must be from 16 bytes to 1MiB"),
-        (SourceConfig { documents: Some(1), ..files() }, "source.0.documents: a text source has none"),
+        (
+            SourceConfig { documents: Some(1), ..files() },
+            "source.0.documents: a source of kind text has no `documents`",
+        ),
         (
             SourceConfig { document_bytes: Some(ByteCount(99)), ..files() },
-            "source.0.document_bytes: a text source",
+            "source.0.document_bytes: a source of kind text has no `document_bytes`",
         ),
-        (SourceConfig { seed: Some(1), ..files() }, "source.0.seed: a text source has none"),
+        (
+            SourceConfig { seed: Some(1), ..files() },
+            "source.0.seed: a source of kind text has no `seed`; remove it, or set kind = \"synthetic\"",
+        ),
         (
             SourceConfig { paths: vec!["synthetic://seed=1".to_owned()], ..files() },
             "source.0.paths: \"synthetic://seed=1\" names documents that are made",

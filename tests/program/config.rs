@@ -5,6 +5,7 @@ use millstream::config::{
     ByteCount, DocumentKind, OnError, PackRule, Packing, PipelineConfig, SourceConfig, SourceKind,
     TokenizerConfig,
 };
+use millstream_train::RunConfig;
 
 mod mistakes;
 mod settings;
@@ -31,26 +32,26 @@ epochs = 1
 steps = 5
 "#;
 
-fn load(name: &str, text: &str, settings: &[&str]) -> Result<Config, String> {
+fn load(name: &str, text: &str, settings: &[&str]) -> Result<RunConfig, String> {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join(name);
     std::fs::write(&path, text).expect("a file");
     let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
     let shown = path.display().to_string();
-    Config::load_with(&path, &settings).map_err(|error| error.to_string().replace(&shown, name))
+    RunConfig::load_with(&path, &settings).map_err(|error| error.to_string().replace(&shown, name))
 }
 
 #[test]
 fn toml_json_and_yaml_say_the_same() {
     let config = load("c.toml", TOML, &[]).expect("it loads");
-    assert_eq!(config.seed, 7);
-    assert_eq!(config.sources[0].kind, SourceKind::Jsonl);
-    assert_eq!(config.sources[0].on_error, OnError::Skip(100));
-    assert_eq!(config.sources[0].max_document_bytes, ByteCount::mib(1));
-    assert_eq!(config.pipeline.pack, PackRule::Pad);
-    assert_eq!(config.pipeline.packing(), Packing::new(PackRule::Pad, 1024));
-    assert_eq!(config.pipeline.memory, ByteCount::mib(1));
-    assert_eq!(config.pipeline.epochs, Some(1));
+    assert_eq!(config.data.seed, 7);
+    assert_eq!(config.data.sources[0].kind, SourceKind::Jsonl);
+    assert_eq!(config.data.sources[0].on_error, OnError::Skip(100));
+    assert_eq!(config.data.sources[0].max_document_bytes, ByteCount::mib(1));
+    assert_eq!(config.data.pipeline.pack, PackRule::Pad);
+    assert_eq!(config.data.pipeline.packing(), Packing::new(PackRule::Pad, 1024));
+    assert_eq!(config.data.pipeline.memory, ByteCount::mib(1));
+    assert_eq!(config.data.pipeline.epochs, Some(1));
 
     let json = serde_json::to_string(&config).expect("it serializes");
     assert_eq!(load("c.json", &json, &[]), Ok(config.clone()));
@@ -89,18 +90,21 @@ fn settings_go_over_the_file() {
     let text = TOML.replace("field = \"doc.text\"\n", "");
     let config = load("c.toml", &text, &settings).expect("it loads");
     assert_eq!(config.train.steps, 100);
-    assert_eq!(config.pipeline.window(), 9);
-    assert_eq!(config.pipeline.memory, ByteCount::mib(2));
+    assert_eq!(config.data.pipeline.window(), 9);
+    assert_eq!(config.data.pipeline.memory, ByteCount::mib(2));
     let (ahead, max_segments, window) = (3, Some(7), 99);
     let packing = Packing { ahead, max_segments, window, ..Packing::new(PackRule::BestFit, 1024) };
-    assert_eq!((config.pipeline.packing(), packing.width()), (packing, 1027));
-    assert_eq!(config.sources[0].document, DocumentKind::File);
-    assert_eq!(config.sources[0].on_error, OnError::Skip(3));
-    assert_eq!(config.sources[0].paths, ["x", "y"]);
+    assert_eq!((config.data.pipeline.packing(), packing.width()), (packing, 1027));
+    assert_eq!(config.data.sources[0].document, DocumentKind::File);
+    assert_eq!(config.data.sources[0].on_error, OnError::Skip(3));
+    assert_eq!(config.data.sources[0].paths, ["x", "y"]);
     assert_eq!(config.train.prompt, "pub fn =");
     assert_eq!(config.train.lr, 1e-2);
     let text = text.replace("on_error = { skip = 100 }\n", "on_error = \"fail\"\n");
-    assert_eq!(load("c.toml", &text, &settings).expect("it loads").sources[0].on_error, OnError::Skip(3));
+    assert_eq!(
+        load("c.toml", &text, &settings).expect("it loads").data.sources[0].on_error,
+        OnError::Skip(3)
+    );
 }
 
 #[test]
@@ -197,12 +201,12 @@ fn zeros_are_refused_by_key_and_bound() {
 fn numbers_are_read_as_they_are_written() {
     let settings = ["seed=18446744073709551615", "train.lr=0.30000000000000004", "train.clip=3"];
     let config = load("c.toml", TOML, &settings).expect("it loads");
-    assert_eq!((config.seed, config.train.lr, config.train.clip), (u64::MAX, 0.1 + 0.2, 3.0));
+    assert_eq!((config.data.seed, config.train.lr, config.train.clip), (u64::MAX, 0.1 + 0.2, 3.0));
     assert_eq!(config.with_settings(&[]).expect("a config"), config);
     // Read in haste, this one would be off by a bit.
     let json = r#"{ "seed": 18446744073709551615, "train": { "lr": 0.9536900000080095 } }"#;
     let config = load("c.json", json, &[]).expect("it loads");
-    assert_eq!((config.seed, config.train.lr), (u64::MAX, 0.9536900000080095));
+    assert_eq!((config.data.seed, config.train.lr), (u64::MAX, 0.9536900000080095));
     for setting in ["train.lr=nan", "train.lr=inf", "train.steps=1.5", "train.steps=-1", "seed=1e3"] {
         let key = setting.split('=').next().expect("a key");
         let said = load("c.toml", TOML, &[setting]).expect_err("not such a number");
@@ -215,8 +219,8 @@ fn null_is_absent_and_yaml_has_anchors() {
     let json = r#"{ "pipeline": { "lanes": null, "epochs": null, "seq_len": 8 }, "tokenizer": null }"#;
     let config = load("c.json", json, &[]).expect("it loads");
     let pipeline = PipelineConfig { seq_len: 8, ..PipelineConfig::default() };
-    assert_eq!(config, Config::default().with_pipeline(pipeline));
-    assert_eq!(load("c.yaml", "", &[]), Ok(Config::default()));
+    assert_eq!(config, RunConfig::new(Config::default().with_pipeline(pipeline)));
+    assert_eq!(load("c.yaml", "", &[]), Ok(RunConfig::default()));
     let said = load("c.json", r#"{ "pipeline": { "lane": null } }"#, &[]).expect_err("an unknown key");
     assert!(said.starts_with("c.json: pipeline.lane: unknown key"), "{said}");
     let yaml = "
@@ -224,7 +228,7 @@ source:
   - &first { paths: [a.txt], epochs: 2 }
   - { <<: *first, paths: [b.txt] }
 ";
-    let sources = load("c.yaml", yaml, &[]).expect("it loads").sources;
+    let sources = load("c.yaml", yaml, &[]).expect("it loads").data.sources;
     assert_eq!((sources[1].paths.as_slice(), sources[1].epochs), (["b.txt".to_owned()].as_slice(), Some(2)));
 }
 
@@ -291,4 +295,27 @@ fn every_format_has_its_constructor() {
         let text = format!("[[source]]\nkind = {kind:?}\npaths = [{path:?}]");
         assert_eq!(Config::from_toml(&text).expect("it loads").sources, [source]);
     }
+}
+
+#[test]
+fn a_loader_reads_the_file_of_a_run() {
+    let run = RunConfig::from_toml(TOML).expect("it loads");
+    assert_eq!(Config::from_toml(TOML).expect("it loads"), run.data);
+    // The tables of a trainer are its own, whatever they say; every other key has to be known.
+    let text = TOML.replace("steps = 5", "steps = 0\nown = 1") + "[model]\nwheels = 4\n";
+    assert_eq!(Config::from_toml(&text).expect("it loads"), run.data);
+    assert!(RunConfig::from_toml(&text).is_err());
+    let said = Config::from_toml("[trian]\nsteps = 5").expect_err("an unknown key").to_string();
+    assert_eq!(said, "line 1, column 2: trian: unknown key `trian`; did you mean `train`?");
+}
+
+#[test]
+fn a_run_is_written_as_it_is_read() {
+    let config = RunConfig::from_toml(TOML).expect("it loads");
+    let toml = toml::to_string(&config).expect("TOML");
+    assert!(toml.contains("\n[pipeline]\n") && toml.contains("\n[train]\n"), "{toml}");
+    assert_eq!(RunConfig::from_toml(&toml).expect("it loads"), config);
+    assert_eq!(toml::from_str::<RunConfig>(&toml).expect("it loads"), config);
+    let refused = serde_json::from_str::<RunConfig>(r#"{ "train": { "step": 5 } }"#).expect_err("unknown");
+    assert!(refused.to_string().contains("train.step: unknown key `step`"), "{refused}");
 }

@@ -22,13 +22,13 @@ fn devices_make_the_run_of_one_and_repeat_it_bit_for_bit() {
 
 #[test]
 fn with_muon_devices_make_the_run_of_one_and_go_on_bit_for_bit() {
-    let place = Place::new();
+    let project = Project::new();
     let alone = ["train.optimizer=muon", "train.schedule=constant"];
     let both = [&alone[..], &["train.devices=[0, 1]"]].concat();
-    let whole = place.train(1, "whole", &both);
-    assert_same(&whole, &place.train(1, "alone", &alone), 24);
-    place.train(1, "halves", &[&both[..], &["train.steps=12"]].concat());
-    let halves = place.resume(1, "halves", &["train.steps=24"]);
+    let whole = project.train(1, "whole", &both);
+    assert_same(&whole, &project.train(1, "alone", &alone), 24);
+    project.train(1, "halves", &[&both[..], &["train.steps=12"]].concat());
+    let halves = project.resume(1, "halves", &["train.steps=24"]);
     assert_eq!(halves.content(24), whole.content(24));
 }
 

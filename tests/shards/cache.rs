@@ -375,7 +375,7 @@ fn what_cannot_be_kept_is_refused() {
     let said = refused(&|source| {
         (source.kind, source.field) = (SourceKind::Shards, None);
     });
-    assert!(said.contains("token shards are tokens already"), "{said}");
+    assert!(said.contains("shards are tokens already"), "{said}");
     let said = toml::from_str::<SourceConfig>("cache = \"tokens\"").expect_err("refused").to_string();
     assert!(said.contains("expected a table such as { path = "), "{said}");
     let staged = Loader::builder(&case.cached(PLENTY)).stage("none", |documents, _| documents);

@@ -3,9 +3,9 @@
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 use millstream::Batch;
-use millstream::config::ModelConfig;
 use millstream_train::Scope;
 use millstream_train::attention::{attend, self_attend};
+use millstream_train::config::ModelConfig;
 use millstream_train::gradients::gradients;
 use millstream_train::model::Gpt;
 use proptest::prelude::*;

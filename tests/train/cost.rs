@@ -3,8 +3,8 @@
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
-use millstream::Config;
-use millstream::config::{Activation, ModelConfig, OptimizerKind, Precision};
+use millstream_train::RunConfig;
+use millstream_train::config::{Activation, ModelConfig, OptimizerKind, Precision};
 use millstream_train::cost::{Flops, Memory, Parameters};
 use millstream_train::model::Gpt;
 use proptest::prelude::*;
@@ -111,9 +111,9 @@ fn memory_grows_with_what_a_run_holds() {
         vocab_size: Some(300),
         ..ModelConfig::default()
     };
-    let mut base = Config::default().with_model(model);
-    (base.pipeline.seq_len, base.pipeline.batch_size) = (64, 4);
-    let of = |change: &dyn Fn(&mut Config)| {
+    let mut base = RunConfig::default().with_model(model);
+    (base.data.pipeline.seq_len, base.data.pipeline.batch_size) = (64, 4);
+    let of = |change: &dyn Fn(&mut RunConfig)| {
         let mut config = base.clone();
         change(&mut config);
         Memory::with_parts(&config, 300, 2)
@@ -128,7 +128,7 @@ fn memory_grows_with_what_a_run_holds() {
     // Muon has one moment of the matrices of the layers.
     let muon = of(&|config| config.train.optimizer = OptimizerKind::Muon);
     assert_eq!(muon.moments, usual.moments - 4.0 * Parameters::new(&base.model, 300).blocks);
-    let single = of(&|config| (config.model.tied, config.pipeline.batch_size) = (false, 1));
+    let single = of(&|config| (config.model.tied, config.data.pipeline.batch_size) = (false, 1));
     assert_eq!(
         single.gradients,
         2.0 * (parameters + head),
@@ -142,8 +142,8 @@ fn memory_grows_with_what_a_run_holds() {
     // The sum of the batches' gradients.
     assert_added(of(&|config| config.train.accumulate = 2), parameters);
     // Rows by their tokens, of which the last is not full.
-    let by_tokens = |config: &mut Config| {
-        (config.pipeline.batch_tokens, config.pipeline.batch_size) = (Some(3 * 64 + 1), 99)
+    let by_tokens = |config: &mut RunConfig| {
+        (config.data.pipeline.batch_tokens, config.data.pipeline.batch_size) = (Some(3 * 64 + 1), 99)
     };
     assert_eq!(of(&by_tokens), usual);
     // Keys and values of 6 heads less, in each layer at each place, and what makes them with its moments and gradients.
@@ -156,7 +156,7 @@ fn memory_grows_with_what_a_run_holds() {
         [Precision::F32, Precision::Bf16].map(|precision| {
             of(&|config| {
                 config.train.device = device.to_owned();
-                (config.train.precision, config.pipeline.batch_size) = (precision, 64);
+                (config.train.precision, config.data.pipeline.batch_size) = (precision, 64);
             })
         })
     };
@@ -171,10 +171,10 @@ fn memory_grows_with_what_a_run_holds() {
     let kept = narrow.activations / usual.activations;
     assert!((0.7..1.0).contains(&kept), "{narrow}, and {usual}");
     // A layer's activations go as its gradients come, so the fewer of both are never there beside all of the others.
-    let long = of(&|config| config.pipeline.batch_size = 64);
+    let long = of(&|config| config.data.pipeline.batch_size = 64);
     let blocks = 2.0 * 4.0 * Parameters::new(&base.model, 300).blocks;
     assert_eq!(long.overlap, blocks);
-    let short = of(&|config| (config.pipeline.batch_size, config.pipeline.seq_len) = (2, 1));
+    let short = of(&|config| (config.data.pipeline.batch_size, config.data.pipeline.seq_len) = (2, 1));
     assert!(0.0 < short.overlap && short.overlap < short.activations, "{short}");
 }
 
@@ -199,7 +199,7 @@ fn a_prediction_names_its_terms() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_that_may_not_fit_is_warned_about_and_one_that_fits_is_not() {
-    let mut config = Config::default();
+    let mut config = RunConfig::default();
     assert_eq!(Memory::new(&config, 300).warning(&config), None);
     let memory = Memory::new(&config, 300);
     assert_eq!(memory.disk_warning(&config, 0), None);
@@ -209,7 +209,7 @@ fn a_run_that_may_not_fit_is_warned_about_and_one_that_fits_is_not() {
     let warning = memory.disk_warning(&config, 0).expect("a warning");
     assert!(warning.starts_with("the disk of nowhere/yet has "), "{warning}");
     assert!(warning.ends_with(" each; make room, or lower train.keep"), "{warning}");
-    (config.pipeline.seq_len, config.pipeline.batch_size) = (1 << 24, 1 << 30);
+    (config.data.pipeline.seq_len, config.data.pipeline.batch_size) = (1 << 24, 1 << 30);
     let memory = Memory::new(&config, 300);
     memory.check(&config).expect("its parameters fit");
     let warning = memory.warning(&config).expect("a warning");
@@ -226,8 +226,8 @@ fn no_shape_overflows() {
         d_ff: usize::MAX,
         ..ModelConfig::default()
     };
-    let mut config = Config { model, ..Config::default() };
-    (config.pipeline.seq_len, config.pipeline.batch_size) = (usize::MAX, usize::MAX);
+    let mut config = RunConfig { model, ..RunConfig::default() };
+    (config.data.pipeline.seq_len, config.data.pipeline.batch_size) = (usize::MAX, usize::MAX);
     let memory = Memory::new(&config, usize::MAX);
     assert!(memory.total().is_finite() && memory.total() > 1e60);
     assert!(Flops::new(&config.model, usize::MAX).for_rows(usize::MAX, usize::MAX).is_finite());

@@ -5,10 +5,10 @@ use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::{Device, Tensor};
 use futures::stream;
 use millstream::batch::BatchBuilder;
-use millstream::config::{Config, ModelConfig, TrainConfig};
 use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Error, Sequence, Tokens};
+use millstream_train::config::{ModelConfig, RunConfig, TrainConfig};
 use millstream_train::gradients::{gradients, nats};
 use millstream_train::model::{Gpt, Unigram};
 use millstream_train::{Checkpoint, Scope, Tensors, Trainer};
@@ -188,8 +188,8 @@ fn rows_that_overlap_by_more_train_on_the_same_targets() {
 
 #[test]
 fn the_trainer_and_its_validation_keep_to_documents_if_told() {
-    let mut config = Config { model: shape(), ..Config::default() };
-    config.pipeline.seq_len = SEQ_LEN;
+    let mut config = RunConfig { model: shape(), ..RunConfig::default() };
+    config.data.pipeline.seq_len = SEQ_LEN;
     config.train = TrainConfig { mask_documents: true, ..TrainConfig::default() };
     let packed = batch(&[vec![document(1, 6), document(2, 7)], vec![]], 1);
     let mut trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");

@@ -5,33 +5,35 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use millstream::config::{Config, ModelConfig, SourceConfig, TokenizerConfig};
+use millstream::config::{Config, SourceConfig, TokenizerConfig};
 use millstream::files::Listing;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Error, Loader, loader};
+use millstream_train::config::{ModelConfig, RunConfig, TrainConfig};
 use millstream_train::{self, Observer, RunDirectory};
 
 use crate::support::runtime::block_on;
 
 /// A run of two steps over six files of one source and one of another.
-fn config(directory: &Path) -> Config {
+fn config(directory: &Path) -> RunConfig {
     let text = |n: usize| "A line of text.\n".repeat(n);
     for (n, name) in ["a", "b", "c", "d", "e", "f"].into_iter().enumerate() {
         write(directory, &format!("web/{name}.txt"), &text(20 + n));
     }
     write(directory, "books/one.txt", &text(20));
-    let mut config = Config {
+    let mut config = RunConfig {
         model: ModelConfig { layers: 1, d_model: 16, heads: 2, d_ff: 16, ..ModelConfig::default() },
-        tokenizer: TokenizerConfig::bytes(),
-        ..Config::default()
+        data: Config::default().with_tokenizer(TokenizerConfig::bytes()),
+        ..RunConfig::default()
     };
-    config.sources = ["web", "books"]
+    config.data.sources = ["web", "books"]
         .map(|name| {
             let paths = format!("{}/{name}/*.txt", directory.display());
             SourceConfig { name: Some(name.to_owned()), ..SourceConfig::text(paths) }
         })
         .into();
-    (config.pipeline.seq_len, config.pipeline.batch_size, config.pipeline.lanes) = (8, 4, 4.into());
+    let pipeline = &mut config.data.pipeline;
+    (pipeline.seq_len, pipeline.batch_size, pipeline.lanes) = (8, 4, 4.into());
     (config.train.steps, config.train.checkpoint_every, config.train.out) = (2, 1, directory.join("run"));
     config
 }
@@ -76,8 +78,7 @@ fn a_resumed_run_names_the_files_that_have_changed() {
         let listing = RunDirectory::open(&config.train.out).expect("a run").files();
         assert_eq!(std::fs::read_to_string(&listing).expect("a listing").lines().count(), 7);
 
-        let longer =
-            Config { train: millstream::config::TrainConfig { steps: 3, ..config.train.clone() }, ..config };
+        let longer = RunConfig { train: TrainConfig { steps: 3, ..config.train.clone() }, ..config };
         millstream_train::resume(&longer, tokenizer.clone(), &mut Silent, pending()).await.expect("resumed");
         change(directory.path());
         let resumed = millstream_train::resume(&longer, tokenizer.clone(), &mut Silent, pending()).await;
@@ -94,7 +95,7 @@ fn a_resumed_run_names_the_files_that_have_changed() {
 #[test]
 fn a_loader_says_it_from_a_listing_that_was_saved() {
     let directory = tempfile::tempdir().expect("a directory");
-    let config = config(directory.path());
+    let config = config(directory.path()).data;
     block_on(async {
         let mut batches = Loader::open(&config).await.expect("it opens");
         let cursor = batches.next().await.expect("a batch").expect("a batch").cursor().clone();
@@ -121,7 +122,7 @@ fn renamed_files_are_named_whatever_bytes_their_names_have() {
     use std::os::unix::ffi::OsStrExt;
 
     let directory = tempfile::tempdir().expect("a directory");
-    let config = config(directory.path());
+    let config = config(directory.path()).data;
     let path = |name: &[u8]| directory.path().join("web").join(OsStr::from_bytes(name));
     if std::fs::write(path(b"\xff.txt"), "odd\n").is_err() {
         let test = "renamed_files_are_named_whatever_bytes_their_names_have";

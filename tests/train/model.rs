@@ -2,7 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use millstream::config::{Activation, ModelConfig};
+use millstream_train::config::{Activation, ModelConfig};
 use millstream_train::loss::{head_loss, head_nats};
 use millstream_train::model::{Attention, Gpt, KeyValues, Rope};
 

@@ -5,13 +5,13 @@ use burn::optim::momentum::MomentumConfig;
 use burn::optim::{LionConfig, ModuleOptimizer, SgdConfig};
 use burn::tensor::{Device, Tensor};
 use millstream::Batch;
-use millstream::config::{Config, ModelConfig, OptimizerKind, TrainConfig};
 use millstream::error::Error;
 use millstream::tokenizer::ByteTokenizer;
+use millstream_train::config::{ModelConfig, OptimizerKind, RunConfig, TrainConfig};
 use millstream_train::model::{Gpt, HiddenMatrix};
 use millstream_train::{Checkpoint, LanguageModel, Step, Tensors, Trainer};
 
-fn config(optimizer: OptimizerKind) -> Config {
+fn config(optimizer: OptimizerKind) -> RunConfig {
     let model = ModelConfig {
         layers: 2,
         d_model: 16,
@@ -21,8 +21,8 @@ fn config(optimizer: OptimizerKind) -> Config {
         tied: false,
         ..ModelConfig::default()
     };
-    let mut config = Config { model, ..Config::default() };
-    config.pipeline.seq_len = 8;
+    let mut config = RunConfig { model, ..RunConfig::default() };
+    config.data.pipeline.seq_len = 8;
     config.train =
         TrainConfig { optimizer, lr: 1e-2, min_lr: 1e-3, warmup: 3, steps: 12, ..TrainConfig::default() };
     config
@@ -102,7 +102,7 @@ fn all_optimizers_go_on_to_the_bit() {
 #[test]
 fn a_custom_optimizer_gets_the_rate_and_the_clipped_gradient() {
     let with = |train: TrainConfig, optimizer: SgdConfig| {
-        let config = Config { train, ..config(OptimizerKind::AdamW) };
+        let config = RunConfig { train, ..config(OptimizerKind::AdamW) };
         Trainer::new(&config, &ByteTokenizer).expect("a trainer").with_optimizer(move |_| optimizer.build())
     };
     let train = config(OptimizerKind::AdamW).train;
@@ -197,8 +197,10 @@ impl LanguageModel for Own {
 fn another_model_names_its_matrices_or_muon_is_refused() {
     let config = config(OptimizerKind::Muon);
     let own = |names_them: bool| {
-        let make =
-            |device: &Device| Own { gpt: Gpt::new(&config.model, 257, 8, config.seed, device), names_them };
+        let make = |device: &Device| Own {
+            gpt: Gpt::new(&config.model, 257, 8, config.data.seed, device),
+            names_them,
+        };
         Trainer::with_model(&config, &ByteTokenizer, make)
     };
     match own(false) {

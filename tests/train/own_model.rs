@@ -7,10 +7,10 @@ use burn::module::{Module, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use millstream::batch::BatchBuilder;
-use millstream::config::{Config, ModelConfig, TrainConfig};
 use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Cursor, Error, Sequence, Tokens};
+use millstream::{Batch, Config, Cursor, Error, Sequence, Tokens};
+use millstream_train::config::{ModelConfig, RunConfig, TrainConfig};
 use millstream_train::model::Gpt;
 use millstream_train::{Checkpoint, LanguageModel, Scope, Tensors, Trainer};
 use tracing::span::{Attributes, Id, Record};
@@ -47,9 +47,9 @@ fn plain(heads: usize, d_ff: usize, device: &Device) -> Plain {
     Plain { gpt: Gpt::new(&shape(heads, d_ff), 257, 8, 7, device), heads }
 }
 
-fn config(scope: Scope) -> Config {
-    let mut config = Config { seed: 7, model: shape(2, 24), ..Config::default() };
-    config.pipeline.seq_len = 8;
+fn config(scope: Scope) -> RunConfig {
+    let mut config = RunConfig::new(Config::default().with_seed(7)).with_model(shape(2, 24));
+    config.data.pipeline.seq_len = 8;
     let mask_documents = scope == Scope::Document;
     config.train = TrainConfig { lr: 1e-2, warmup: 3, steps: 200, mask_documents, ..TrainConfig::default() };
     config

@@ -4,8 +4,8 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{DType, Device, Int, Tensor};
 use millstream::Batch;
-use millstream::config::{Config, ModelConfig, Precision, TrainConfig};
 use millstream::tokenizer::ByteTokenizer;
+use millstream_train::config::{ModelConfig, Precision, RunConfig, TrainConfig};
 use millstream_train::gradients::gradients;
 use millstream_train::model::{Gpt, KeyValues};
 use millstream_train::{Checkpoint, Sampling, Scope, Trainer, generate};
@@ -13,7 +13,7 @@ use millstream_train::{Checkpoint, Sampling, Scope, Trainer, generate};
 /// A small lr, as late in a run: less than half of what bf16 can tell from 1.0.
 const SMALL: f64 = 1e-4;
 
-fn config(precision: Precision) -> Config {
+fn config(precision: Precision) -> RunConfig {
     let model = ModelConfig {
         layers: 2,
         d_model: 16,
@@ -25,13 +25,13 @@ fn config(precision: Precision) -> Config {
         qkv_bias: true,
         ..ModelConfig::default()
     };
-    let mut config = Config { model, ..Config::default() };
-    config.pipeline.seq_len = 16;
+    let mut config = RunConfig { model, ..RunConfig::default() };
+    config.data.pipeline.seq_len = 16;
     config.train = TrainConfig { precision, lr: SMALL, min_lr: SMALL, warmup: 0, ..TrainConfig::default() };
     config
 }
 
-fn trainer(config: &Config) -> Trainer {
+fn trainer(config: &RunConfig) -> Trainer {
     Trainer::new(config, &ByteTokenizer).expect("a trainer")
 }
 

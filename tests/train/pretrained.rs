@@ -7,12 +7,11 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use millstream::batch::BatchBuilder;
-use millstream::config::{
-    Config, ModelConfig, OptimizerKind, Schedule, SpecialTokens, TokenizerConfig, TrainConfig,
-};
+use millstream::config::{SpecialTokens, TokenizerConfig};
 use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Cursor, Sequence, Tokens};
+use millstream::{Batch, Config, Cursor, Sequence, Tokens};
+use millstream_train::config::{ModelConfig, OptimizerKind, RunConfig, Schedule, TrainConfig};
 use millstream_train::gradients::gradients;
 use millstream_train::model::Gpt;
 use millstream_train::{Export, Scope, Trainer, WeightDtype};
@@ -109,11 +108,9 @@ fn a_value_that_is_too_large_for_f16_is_refused_with_its_tensor() {
             param.map(|values| values.mul_scalar(self.0))
         }
     }
-    let config = Config {
-        tokenizer: TokenizerConfig::bytes(),
-        model: ModelConfig { layers: 1, d_model: 16, heads: 2, d_ff: 16, ..ModelConfig::default() },
-        ..Config::default()
-    };
+    let model = ModelConfig { layers: 1, d_model: 16, heads: 2, d_ff: 16, ..ModelConfig::default() };
+    let data = Config::default().with_tokenizer(TokenizerConfig::bytes());
+    let config = RunConfig::new(data).with_model(model);
     let model = Trainer::new(&config, &ByteTokenizer).expect("a trainer").model().valid();
     let directory = TempDir::new().expect("a directory");
     let out = directory.path().join("model");
@@ -143,10 +140,10 @@ impl ModuleMapper for Swap<'_> {
     }
 }
 
-fn config(directory: &Path) -> Config {
-    let mut config = Config::default();
-    config.pipeline.seq_len = LENGTH;
-    config.tokenizer = TokenizerConfig::bytes();
+fn config(directory: &Path) -> RunConfig {
+    let mut config = RunConfig::default();
+    config.data.pipeline.seq_len = LENGTH;
+    config.data.tokenizer = TokenizerConfig::bytes();
     config.train = TrainConfig {
         init: Some(directory.to_owned()),
         steps: 1000,

@@ -8,11 +8,11 @@ use std::task::Poll;
 use futures::channel::oneshot;
 use futures::{FutureExt, Stream, StreamExt, stream};
 use millstream::batch::BatchBuilder;
-use millstream::config::{Config, ModelConfig, TrainConfig};
 use millstream::document::Part;
 use millstream::tokenizer::{ByteTokenizer, Tokenizer};
 use millstream::trail::nearest;
 use millstream::{Batch, Cursor, Error, Result, Sequence, Tokens};
+use millstream_train::config::{ModelConfig, RunConfig, TrainConfig};
 use millstream_train::{
     Checkpoint, End, Observer, Outcome, RunDirectory, StepReport, Trainer, Validation, drive,
 };
@@ -21,10 +21,10 @@ use crate::support::cursors::editable;
 use crate::support::runtime::{self, block_on_here as block_on};
 use crate::support::wait::ends;
 
-fn config(out: &Path) -> Config {
+fn config(out: &Path) -> RunConfig {
     let model = ModelConfig { layers: 1, d_model: 16, heads: 2, d_ff: 16, ..ModelConfig::default() };
-    let mut config = Config { model, ..Config::default() };
-    config.pipeline.seq_len = 8;
+    let mut config = RunConfig { model, ..RunConfig::default() };
+    config.data.pipeline.seq_len = 8;
     config.train = TrainConfig {
         out: out.to_owned(),
         steps: 12,
@@ -71,7 +71,7 @@ impl Observer for Heard {
 }
 
 /// Begins or goes on with the run of `config` on the batches up to `end`.
-fn sit(config: &Config, end: u64, stop: impl Future<Output = ()>) -> Result<(Outcome, Heard)> {
+fn sit(config: &RunConfig, end: u64, stop: impl Future<Output = ()>) -> Result<(Outcome, Heard)> {
     let (trainer, directory) = match RunDirectory::open(&config.train.out) {
         Ok(directory) => (Trainer::resume(config, &ByteTokenizer, &directory.latest()?)?, directory),
         Err(_) => (Trainer::new(config, &ByteTokenizer)?, RunDirectory::create(config, Some("{}"))?),
@@ -84,7 +84,7 @@ fn sit(config: &Config, end: u64, stop: impl Future<Output = ()>) -> Result<(Out
     Ok((outcome, heard))
 }
 
-fn lines(config: &Config) -> Vec<serde_json::Value> {
+fn lines(config: &RunConfig) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(config.train.out.join("metrics.jsonl")).expect("metrics");
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
@@ -144,7 +144,7 @@ fn what_was_done_before_an_error_of_the_data_is_saved() {
     let failing = |from: u64, to: u64| {
         batches(from, to).chain(stream::once(ready(Err(Error::Train("a bad disk".to_owned())))))
     };
-    let failed = |config: &Config, trainer: Trainer, directory: &RunDirectory, from, to| {
+    let failed = |config: &RunConfig, trainer: Trainer, directory: &RunDirectory, from, to| {
         let mut heard = Heard::default();
         let held_out = async || Ok(Some(batches(1000, 1003)));
         let run = drive(trainer, directory, failing(from, to), held_out, &mut heard, pending());
@@ -204,7 +204,7 @@ fn a_validation_is_left_when_the_run_is_asked_to_stop_and_made_up_for() {
         assert!(heard.validations.iter().all(|validation| validation.step < at));
         drop(directory);
         sit(&config, 100, pending()).expect("a run");
-        let shown = |config: &Config| {
+        let shown = |config: &RunConfig| {
             let lines = lines(config);
             let of = |line: &serde_json::Value| (line["step"].clone(), line["validation_loss"].clone());
             lines.iter().map(of).filter(|(_, loss)| !loss.is_null()).collect::<Vec<_>>()
@@ -251,7 +251,7 @@ fn a_validation_that_waits_for_data_is_left_when_the_run_is_asked_to_stop() {
     }
 }
 
-fn all_losses(config: &Config) -> Vec<(u64, f64)> {
+fn all_losses(config: &RunConfig) -> Vec<(u64, f64)> {
     let lines = lines(config);
     let steps = lines.iter().filter(|line| line.get("loss").is_some());
     steps
@@ -330,7 +330,7 @@ fn a_run_does_not_begin_where_another_is_and_another_model_does_not_resume_it() 
     let directory = RunDirectory::open(root.path()).expect("a run");
     let read = directory.config(&["train.steps=5".to_owned()]).expect("its config");
     assert_eq!((read.train.steps, read.train.out.as_path()), (5, root.path()));
-    assert_eq!(read.tokenizer.path, Some(directory.tokenizer()));
+    assert_eq!(read.data.tokenizer.path, Some(directory.tokenizer()));
     assert_eq!(read.model, config.model);
 
     config.model.layers = 3;
@@ -424,7 +424,7 @@ fn numbered(batch: u64, rows: &[usize]) -> Batch {
 }
 
 /// Begins or goes on with the run of `config` on batches of rows as long as `rows` says.
-fn sit_on(config: &Config, rows: &[Vec<usize>]) -> Result<Outcome> {
+fn sit_on(config: &RunConfig, rows: &[Vec<usize>]) -> Result<Outcome> {
     let (trainer, directory) = match RunDirectory::open(&config.train.out) {
         Ok(directory) => (Trainer::resume(config, &ByteTokenizer, &directory.latest()?)?, directory),
         Err(_) => (Trainer::new(config, &ByteTokenizer)?, RunDirectory::create(config, None)?),

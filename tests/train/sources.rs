@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use burn::module::Module;
 use futures::StreamExt;
-use millstream::config::{Config, ModelConfig, PackRule, SourceConfig, TokenizerConfig, TrainConfig};
+use millstream::config::{PackRule, SourceConfig, TokenizerConfig};
 use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Loader};
+use millstream::{Batch, Config, Loader};
+use millstream_train::config::{ModelConfig, RunConfig, TrainConfig};
 use millstream_train::{LanguageModel, Observer, Scope, SourceLoss, StepReport, Tensors, Trainer, run};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -28,20 +29,19 @@ fn corpus() -> TempDir {
     directory
 }
 
-fn config(corpus: &Path, names: &[&str], scope: Scope) -> Config {
-    let mut config = Config::default().with_tokenizer(TokenizerConfig::bytes());
+fn config(corpus: &Path, names: &[&str], scope: Scope) -> RunConfig {
+    let mut data = Config::default().with_tokenizer(TokenizerConfig::bytes());
     for name in names {
         let path = corpus.join(format!("{name}.txt")).display().to_string();
-        config =
-            config.with_source(SourceConfig { name: Some((*name).to_owned()), ..SourceConfig::text(path) });
+        data = data.with_source(SourceConfig::text(path).with_name(*name));
     }
-    config.model = ModelConfig { layers: 1, d_model: 16, heads: 2, d_ff: 24, ..ModelConfig::default() };
-    config.pipeline.seq_len = 20;
-    config.pipeline.batch_size = 5;
-    config.pipeline.epochs = Some(1);
+    data.pipeline.seq_len = 20;
+    data.pipeline.batch_size = 5;
+    data.pipeline.epochs = Some(1);
+    let model = ModelConfig { layers: 1, d_model: 16, heads: 2, d_ff: 24, ..ModelConfig::default() };
     let mask_documents = scope == Scope::Document;
-    config.train = TrainConfig { mask_documents, validation_batches: 100, ..TrainConfig::default() };
-    config
+    let train = TrainConfig { mask_documents, validation_batches: 100, ..TrainConfig::default() };
+    RunConfig { data, model, train }
 }
 
 /// The mean loss of the targets of each file, one by one.
@@ -82,10 +82,10 @@ fn every_target_counts_for_the_source_that_it_came_from() {
         (Scope::Document, PackRule::BestFit),
     ] {
         let mut config = config(corpus.path(), &NAMES, scope);
-        config.pipeline.pack = packing;
+        config.data.pipeline.pack = packing;
         block_on(async {
             let mut trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
-            let mut loader = Loader::open(&config).await.expect("a loader");
+            let mut loader = Loader::open(&config.data).await.expect("a loader");
             let mut has_both = false;
             while let Some(batch) = loader.next().await {
                 let batch = batch.expect("a batch");
@@ -100,7 +100,7 @@ fn every_target_counts_for_the_source_that_it_came_from() {
                 has_both |= step.sources.len() == 2;
             }
             assert!(has_both, "no batch has both");
-            let loader = Loader::open(&config).await.expect("a loader");
+            let loader = Loader::open(&config.data).await.expect("a loader");
             let validation = trainer.validate(loader).await.expect("batches").expect("targets");
             let sums = validation.sources.values().map(|source| source.loss * source.tokens as f64);
             let mean = sums.sum::<f64>() / validation.validation_tokens as f64;
@@ -116,7 +116,7 @@ fn one_source_alone_is_not_told_apart() {
     block_on(async {
         let mut trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
         let batch =
-            Loader::open(&config).await.expect("a loader").next().await.expect("one").expect("a batch");
+            Loader::open(&config.data).await.expect("a loader").next().await.expect("one").expect("a batch");
         assert!(trainer.step(&[batch]).expect("a step").expect("targets").sources.is_empty());
     });
 }
@@ -136,8 +136,8 @@ impl Observer for Steps {
 fn a_run_logs_the_loss_of_each_source_since_the_last_logged_step() {
     let (corpus, out) = (corpus(), tempfile::tempdir().expect("a directory"));
     let mut config = config(corpus.path(), &NAMES, Scope::Row);
-    config.pipeline.epochs = None;
-    config.pipeline.holdout = 0.2;
+    config.data.pipeline.epochs = None;
+    config.data.pipeline.holdout = 0.2;
     config.train.out = out.path().join("run");
     (config.train.steps, config.train.log_every, config.train.validate_every) = (12, 4, 6);
     let mut seen = Steps::default();

@@ -5,10 +5,10 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use futures::stream;
 use millstream::batch::BatchBuilder;
-use millstream::config::{Config, ModelConfig, Schedule, TrainConfig};
 use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Sequence, Tokens};
+use millstream_train::config::{ModelConfig, RunConfig, Schedule, TrainConfig};
 use millstream_train::gradients::{Factor, global_norm, gradients, nats, scale};
 use millstream_train::model::Gpt;
 use millstream_train::{Checkpoint, Optimizer, Sampling, Scope, Trainer, generate};
@@ -21,9 +21,9 @@ fn shape() -> ModelConfig {
     ModelConfig { layers: 2, d_model: 16, heads: 2, d_ff: 24, ..ModelConfig::default() }
 }
 
-fn config() -> Config {
-    let mut config = Config { model: shape(), ..Config::default() };
-    config.pipeline.seq_len = 8;
+fn config() -> RunConfig {
+    let mut config = RunConfig { model: shape(), ..RunConfig::default() };
+    config.data.pipeline.seq_len = 8;
     config.train = TrainConfig { lr: 1e-2, min_lr: 1e-3, warmup: 3, steps: 200, ..TrainConfig::default() };
     config
 }

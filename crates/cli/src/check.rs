@@ -45,7 +45,7 @@ struct Report<'a> {
 
 pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     let config = args.config.load()?;
-    let checked = loader::check(&config).await?;
+    let checked = loader::check(&config.data).await?;
     // A trainer of one process has nothing to say of several: the config may be that of another trainer.
     #[cfg(feature = "train")]
     let train = match checked.world == 1 || cfg!(feature = "mpi") {
@@ -57,7 +57,7 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
         let more = train.as_ref().map(Training::lines).unwrap_or_default();
         #[cfg(not(feature = "train"))]
         let more = Vec::new();
-        return print(&checked, &config.pipeline, more);
+        return print(&checked, &config.data.pipeline, more);
     }
     print_json(&Report {
         checked: &checked,

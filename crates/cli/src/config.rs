@@ -2,8 +2,8 @@
 
 use clap::Subcommand;
 
-use super::{print_json, print_line};
-use millstream::{Config, Result};
+use super::{RunConfig, print_json, print_line};
+use millstream::Result;
 
 pub(super) const HELP: &str = "\
 Example: keys, values and defaults in an editor, as you type
@@ -25,7 +25,7 @@ pub(super) enum ConfigCommand {
 
 pub(super) fn run(command: &ConfigCommand, json: bool) -> Result<()> {
     match command {
-        ConfigCommand::Schema if json => print_json(&Config::schema()),
-        ConfigCommand::Schema => print_line(&format!("{:#}", Config::schema())),
+        ConfigCommand::Schema if json => print_json(&RunConfig::schema()),
+        ConfigCommand::Schema => print_line(&format!("{:#}", RunConfig::schema())),
     }
 }

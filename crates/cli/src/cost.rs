@@ -1,6 +1,6 @@
 //! What training costs, in words.
 
-use millstream::config::Precision;
+use millstream_train::config::Precision;
 
 /// A rate of floating-point operations, and its share of the device's peak if that is known.
 pub(super) fn speed(flops_per_second: f64, mfu: Option<f64>) -> String {

@@ -60,7 +60,7 @@ struct Total {
 pub(super) async fn run(args: DigestArgs, json: bool) -> Result<(), Failure> {
     let save = args.cursor_at.as_deref().map(cursor_at).transpose()?;
     save.iter().try_for_each(|(_, path)| check_target(path))?;
-    let config = args.config.load()?;
+    let config = args.config.load()?.data;
     let mut builder = Loader::builder(&config);
     if let Some(path) = &args.from {
         builder = builder.with_cursor(Cursor::load(path)?);

@@ -13,7 +13,7 @@ use super::{STANDARD_OUTPUT_NAME, Written, print_json, print_line, progress};
 use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Error, Result};
 use millstream_train::model::Gpt;
-use millstream_train::{Pretrained, RunDirectory, Sampling, generate};
+use millstream_train::{Pretrained, RunConfig, RunDirectory, Sampling, generate};
 
 pub(super) const HELP: &str = "\
 Example: millstream generate runs/quickstart \"pub fn \" --tokens 200 --temperature 0.7
@@ -102,12 +102,12 @@ impl Loaded {
     async fn of_run(args: &GenerateArgs) -> Result<Self> {
         let run = RunDirectory::open(&args.model)?;
         let config = run.config_at(args.at.unwrap_or(u64::MAX), args.settings.all())?;
-        let tokenizer = open_alone(&config).await?;
+        let tokenizer = open_alone(&config.data).await?;
         let model = match args.at {
             Some(step) => run.after(step)?.load_model(&config, &*tokenizer)?,
             None => run.model(&config, &*tokenizer)?,
         };
-        let Sampling { begin, ends, .. } = sampling(&config, &*tokenizer, args.tokens);
+        let Sampling { begin, ends, .. } = sampling(&config.data, &*tokenizer, args.tokens);
         Ok(Self { model, tokenizer, begin, ends })
     }
 
@@ -117,21 +117,21 @@ impl Loaded {
             let problem = "a Hugging Face model directory has no checkpoints; leave it out";
             return Err(Failure::usage("--at", problem));
         }
-        let mut base = Config::default().with_model(pretrained.model().clone());
-        base.pipeline.seq_len = pretrained.max_seq_len().min(SEEN);
-        base.tokenizer.special_tokens = pretrained.special_tokens()?;
+        let mut base = RunConfig::default().with_model(pretrained.model().clone());
+        base.data.pipeline.seq_len = pretrained.max_seq_len().min(SEEN);
+        base.data.tokenizer.special_tokens = pretrained.special_tokens()?;
         let mut config = base.with_settings(args.settings.all())?;
-        if config.tokenizer.train.is_some() {
+        if config.data.tokenizer.train.is_some() {
             let problem =
                 "the model has a tokenizer, and the ids of another one would mean other text; leave it out";
             return Err(Error::config("tokenizer.train", problem).into());
         }
-        if config.tokenizer.is_learned() {
-            config.tokenizer = config.tokenizer.with_json(pretrained.own_tokenizer()?);
+        if config.data.tokenizer.is_learned() {
+            config.data.tokenizer = config.data.tokenizer.with_json(pretrained.own_tokenizer()?);
         }
-        let tokenizer = open_alone(&config).await?;
+        let tokenizer = open_alone(&config.data).await?;
         let model = pretrained.model_without_autodiff(&config, &*tokenizer)?;
-        let Sampling { begin, ends, .. } = sampling(&config, &*tokenizer, args.tokens);
+        let Sampling { begin, ends, .. } = sampling(&config.data, &*tokenizer, args.tokens);
         let begin = if begin.is_empty() { pretrained.begin()? } else { begin };
         let ends = if ends.is_empty() { pretrained.ends()? } else { ends };
         Ok(Self { model, tokenizer, begin, ends })

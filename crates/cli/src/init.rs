@@ -9,9 +9,9 @@ use clap::Args;
 use serde::Serialize;
 
 use super::words::{bytes, count};
-use super::{hint, print_json, print_line, print_text, progress};
+use super::{RunConfig, hint, print_json, print_line, print_text, progress};
 use millstream::atomic::{self, create_atomically, write_atomically};
-use millstream::{Config, Error, Result};
+use millstream::{Error, Result};
 
 mod ids;
 mod look;
@@ -89,7 +89,7 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
     let mut size = Size::default();
     parts.iter().for_each(|part| size.add(part.size));
     let toml = text::toml(&parts, size, &ids, output);
-    Config::from_toml(&toml)?;
+    RunConfig::from_toml(&toml)?;
     drop(slow);
     let mut report = Report {
         config: None,

@@ -8,10 +8,12 @@ use futures::StreamExt;
 use serde::Serialize;
 
 use super::words::count;
-use super::{ConfigArgs, nothing_held_out, print_json, print_line, progress};
+use super::{ConfigArgs, RunConfig, nothing_held_out, print_json, print_line, progress};
 use millstream::batch::Piece;
 use millstream::loader::with_rows;
-use millstream::{Batch, Config, Cursor, Error, Loader, Result, trail};
+#[cfg(feature = "train")]
+use millstream::trail;
+use millstream::{Batch, Config, Cursor, Error, Loader, Result};
 
 pub(super) const HELP: &str = "\
 Example: millstream inspect configs/quickstart.toml --batches 2
@@ -68,10 +70,11 @@ struct ShownPiece {
 }
 
 pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
-    let config = with_rows(&args.config.load()?).await?;
+    let run = args.config.load()?;
+    let config = with_rows(&run.data).await?;
     let cursor = match (&args.from, args.batch) {
         (Some(path), _) => Some(Cursor::load(path)?),
-        (None, Some(batch)) => of_run(&config, batch)?,
+        (None, Some(batch)) => of_run(&run, batch)?,
         (None, None) => None,
     };
     let mut loader = match args.held_out {
@@ -121,9 +124,16 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
 }
 
 /// The nearest cursor before a batch that the run in `train.out` left, if there is one.
-fn of_run(config: &Config, batch: u64) -> Result<Option<Cursor>> {
-    let left = config.train.out.join(trail::FILE);
+#[cfg(feature = "train")]
+fn of_run(run: &RunConfig, batch: u64) -> Result<Option<Cursor>> {
+    let left = run.train.out.join(trail::FILE);
     if left.is_file() { trail::nearest(left, batch) } else { Ok(None) }
+}
+
+/// Only the trainer knows where a run is.
+#[cfg(not(feature = "train"))]
+fn of_run(_: &RunConfig, _: u64) -> Result<Option<Cursor>> {
+    Ok(None)
 }
 
 /// The error for a batch that is not delivered: `next` is the first one that is.

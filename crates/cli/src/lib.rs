@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args as Arguments, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
-use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
 use millstream::atomic;
@@ -23,7 +22,7 @@ use millstream::tokenizer::Tokenizer;
 use millstream::world::World;
 use millstream::{Config, Error, Loader, Result, threads};
 #[cfg(feature = "train")]
-use millstream_train::Peers;
+use millstream_train::{Peers, RunConfig};
 
 mod bench;
 mod check;
@@ -51,6 +50,8 @@ mod program;
 mod progress;
 #[cfg(feature = "train")]
 mod report;
+#[cfg(not(feature = "train"))]
+mod run_config;
 mod settings;
 mod stop;
 mod telemetry;
@@ -63,6 +64,9 @@ mod verify;
 mod words;
 
 use failure::Failure;
+#[cfg(not(feature = "train"))]
+use run_config::RunConfig;
+
 pub use program::Program;
 use settings::Settings;
 use telemetry::{Finish, Telemetry, TelemetryArgs};
@@ -246,8 +250,8 @@ struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    fn load(&self) -> Result<Config> {
-        Config::load_with(&self.config, self.settings.all())
+    fn load(&self) -> Result<RunConfig> {
+        RunConfig::load_with(&self.config, self.settings.all())
     }
 
     fn written(&self) -> Written {
@@ -266,7 +270,7 @@ impl Written {
     /// The error, with the place of its key.
     fn place(&self, error: Error) -> Error {
         let Error::Config { key, .. } = &error else { return error };
-        match Config::locate(&json!({}), self.config.as_deref(), self.settings.all(), key) {
+        match RunConfig::locate(self.config.as_deref(), self.settings.all(), key) {
             Ok(Some(place)) => error.at(place),
             // It has been read before. If that fails now, the error says enough without it.
             _ => error,

@@ -95,7 +95,7 @@ async fn export(args: ExportArgs, json: bool) -> Result<()> {
     let trained = run.config_at(args.step.unwrap_or(u64::MAX), &[])?;
     Export::check(&config.model, &args.output)?;
     let slow = progress::slow("exporting the model");
-    let tokenizer = open_alone(&config).await?;
+    let tokenizer = open_alone(&config.data).await?;
     let (model, checkpoint) = match args.step {
         Some(step) => {
             let checkpoint = run.after(step)?;
@@ -107,11 +107,11 @@ async fn export(args: ExportArgs, json: bool) -> Result<()> {
     let card = card::card(&trained, checkpoint.state(), &model);
     let export = Export {
         config: &config.model,
-        seq_len: trained.pipeline.seq_len,
+        seq_len: trained.data.pipeline.seq_len,
         tokenizer: tokenizer.tokenizer_json(),
-        special_tokens: config.tokenizer.special_tokens,
-        begin: special(config.tokenizer.bos.as_deref(), &*tokenizer),
-        end: special(config.tokenizer.eos.as_deref(), &*tokenizer),
+        special_tokens: config.data.tokenizer.special_tokens,
+        begin: special(config.data.tokenizer.bos.as_deref(), &*tokenizer),
+        end: special(config.data.tokenizer.eos.as_deref(), &*tokenizer),
         card: &card,
         origin: origin.as_ref(),
         dtype: args.dtype,

@@ -162,7 +162,7 @@ pub(super) async fn run(args: PrepareArgs, json: bool) -> Result<ExitCode> {
         json,
     };
     let mut stop = pin!(stop::announced(Some(words), || ()).fuse());
-    let config = args.config.load()?;
+    let config = args.config.load()?.data;
     if args.status {
         return said_status(
             &prepare::status(&config, &args.output, args.part.map(|part| part.size)).await?,

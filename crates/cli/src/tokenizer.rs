@@ -62,7 +62,7 @@ pub(super) async fn run(command: TokenizerCommand, json: bool) -> Result<()> {
 }
 
 async fn train(args: LearnArgs, json: bool) -> Result<()> {
-    let config = args.config.load()?;
+    let config = args.config.load()?.data;
     check_target(&args.output)?;
     let started = std::time::Instant::now();
     let slow = progress::slow("learning a tokenizer from the corpus");

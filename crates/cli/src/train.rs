@@ -17,9 +17,9 @@ use super::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, sto
 use millstream::error::ResumeFrom;
 use millstream::loader::{Watch, with_rows};
 use millstream::tokenizer::Tokenizer;
-use millstream::{Config, Meters, Result};
+use millstream::{Meters, Result};
 use millstream_train::cost::Memory;
-use millstream_train::{Checkpoint, Peers, RunDirectory, Sample, Sampling};
+use millstream_train::{Checkpoint, Peers, RunConfig, RunDirectory, Sample, Sampling};
 use millstream_train::{End, Observer, Outcome};
 
 mod reporter;
@@ -88,11 +88,11 @@ impl TrainArgs {
     }
 
     /// Joins the processes that train together, as many as the config and the environment say.
-    fn join(&self, given: Option<&Result<Config>>) -> Result<Peers> {
+    fn join(&self, given: Option<&Result<RunConfig>>) -> Result<Peers> {
         let of_run =
-            |run: &PathBuf| RunDirectory::open(run)?.config(self.settings.all()).map(|run| run.pipeline);
+            |run: &PathBuf| RunDirectory::open(run)?.config(self.settings.all()).map(|run| run.data.pipeline);
         let pipeline = match (given, &self.resume) {
-            (Some(Ok(config)), _) => Some(config.pipeline.clone()),
+            (Some(Ok(config)), _) => Some(config.data.pipeline.clone()),
             (None, Some(run)) => of_run(run).ok(),
             _ => None,
         };
@@ -101,7 +101,7 @@ impl TrainArgs {
     }
 
     /// Opens the run to resume, and loads and checks the config. Without a run to resume, the config is `given`.
-    fn open(&self, given: Option<Result<Config>>, peers: &Peers) -> Result<(Option<Resumed>, Config)> {
+    fn open(&self, given: Option<Result<RunConfig>>, peers: &Peers) -> Result<(Option<Resumed>, RunConfig)> {
         let settings = self.settings.all();
         let resumed = self.resume.as_deref().map(|run| Resumed::open(run, self.at, peers)).transpose()?;
         let Some(Resumed { directory, checkpoint }) = &resumed else {
@@ -141,11 +141,12 @@ pub(super) async fn run(
     json: bool,
 ) -> Result<ExitCode> {
     let path = args.config.as_ref().filter(|_| args.resume.is_none());
-    let given = path.map(|path| Config::load_with(path, args.settings.all()));
+    let given = path.map(|path| RunConfig::load_with(path, args.settings.all()));
     let peers = args.join(given.as_ref())?;
     *joined = peers.clone();
     let (resumed, config) = peers.agree(args.open(given, &peers))?;
-    let config = peers.agree(with_rows(&config).await)?;
+    let data = peers.agree(with_rows(&config.data).await)?;
+    let config = RunConfig { data, ..config };
     // From here on a request to stop is always heard.
     let seen = telemetry.clone();
     let stopping = peers.is_first().then_some(Words {
@@ -154,11 +155,11 @@ pub(super) async fn run(
         json,
     });
     let mut stop = std::pin::pin!(stop::announced(stopping, move || seen.finish()));
-    let slow = peers.is_first().then(|| match args.resume.is_none() && config.tokenizer.is_learned() {
+    let slow = peers.is_first().then(|| match args.resume.is_none() && config.data.tokenizer.is_learned() {
         true => progress::told("learning a tokenizer from the corpus"),
         false => progress::slow("opening the tokenizer"),
     });
-    let tokenizer = peers.open_tokenizer(&config, stop.as_mut()).await?;
+    let tokenizer = peers.open_tokenizer(&config.data, stop.as_mut()).await?;
     drop(slow);
     let memory = Memory::new(&config, tokenizer.vocab_size());
     peers.agree(memory.check(&config))?;
@@ -191,7 +192,7 @@ pub(super) async fn run(
 }
 
 /// Says what an interrupted run has saved, and how it goes on.
-fn say_saved(config: &Config, outcome: &Outcome, meters: Option<Meters>, json: bool) {
+fn say_saved(config: &RunConfig, outcome: &Outcome, meters: Option<Meters>, json: bool) {
     let from = ResumeFrom { run: config.train.out.clone(), step: None, settings: Vec::new() };
     progress::say(&format!("saved {} after step {}", outcome.checkpoint.display(), outcome.step));
     progress::say(&format!("resume with: {}", hint::resume(&from)));
@@ -203,14 +204,14 @@ fn say_saved(config: &Config, outcome: &Outcome, meters: Option<Meters>, json: b
 
 /// Prints the results of the run, and a sample of its model.
 fn finish(
-    config: &Config,
+    config: &RunConfig,
     tokenizer: &dyn Tokenizer,
     outcome: &Outcome,
     meters: Option<Meters>,
     predicted_memory: Memory,
     json: bool,
 ) -> Result<()> {
-    let sampling = sampling(config, tokenizer, config.train.sample_tokens);
+    let sampling = sampling(&config.data, tokenizer, config.train.sample_tokens);
     let prompt = &config.train.prompt;
     // Taken before the sample, which is made by a model of its own.
     let peak_memory = peak_rss_bytes().filter(|_| config.train.device == "flex");
@@ -270,13 +271,18 @@ fn finish(
 }
 
 /// What the newest model of the config's run makes of the prompt.
-fn sample(config: &Config, tokenizer: &dyn Tokenizer, prompt: &str, sampling: &Sampling) -> Result<String> {
+fn sample(
+    config: &RunConfig,
+    tokenizer: &dyn Tokenizer,
+    prompt: &str,
+    sampling: &Sampling,
+) -> Result<String> {
     let model = RunDirectory::open(&config.train.out)?.model(config, tokenizer)?;
     complete(&model, tokenizer, prompt, sampling, |_| Ok(()))
 }
 
 /// Keeps the sample in the run's directory.
-fn keep(config: &Config, outcome: &Outcome, text: String) -> Result<()> {
+fn keep(config: &RunConfig, outcome: &Outcome, text: String) -> Result<()> {
     let sample = Sample { step: outcome.step, prompt: config.train.prompt.clone(), text };
     RunDirectory::open(&config.train.out)?.save_sample(&sample)
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::failure::Failure;
 use super::program::program;
 use super::settings::Settings;
-use super::{INTERRUPTED, Written, hint, print_json, print_line, stop};
+use super::{INTERRUPTED, RunConfig, Written, hint, print_json, print_line, stop};
 use millstream::config::Seconds;
 use millstream::verify::{Check, Difference, Law, Plan, Report};
 use millstream::{Config, Error, Loader, Result};
@@ -149,7 +149,7 @@ async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan, Failure> {
     };
     let mut plan = match &args.config {
         Some(config) => {
-            let config = Config::load_with(config, args.settings.all())?;
+            let config = RunConfig::load_with(config, args.settings.all())?.data;
             let _slow = super::progress::slow("listing the files");
             Plan::new(millstream::loader::resolved(&config).await?, program)
         }

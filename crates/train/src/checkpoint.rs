@@ -11,11 +11,11 @@ use burn::store::{ModuleRecord, RecordError};
 use burn::tensor::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::config::RunConfig;
 use crate::device;
 use crate::model::{Gpt, Initial, Unigram};
 use crate::optim::{Optimizer, written};
 use millstream::atomic::{sync, write_synced};
-use millstream::config::Config;
 use millstream::cursor::{Cursor, Fingerprint};
 use millstream::error::{Error, Result};
 use millstream::tokenizer::Tokenizer;
@@ -259,7 +259,7 @@ impl Checkpoint {
     /// # Errors
     /// As [`model`](Self::model). [`Error::Fingerprint`] if the config says another model, [`Error::Config`] for a device
     /// that cannot be used.
-    pub fn load_model(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
+    pub fn load_model(&self, config: &RunConfig, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
         self.require_gpt()?;
         fingerprint::for_gpt(config, tokenizer).check(&self.state.model)?;
         let device = device::open(&config.train)?;

@@ -23,7 +23,7 @@ use std::sync::{Mutex, Once, PoisonError};
 
 use burn::tensor::{DType, Device};
 
-use millstream::config::{DEVICES, Precision, TrainConfig};
+use crate::config::{DEVICES, Precision, TrainConfig};
 use millstream::error::{Error, Result};
 use millstream::threads;
 

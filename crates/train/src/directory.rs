@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::checkpoint::Checkpoint;
+use crate::config::{ModelConfig, RunConfig};
 use crate::file_names::{
     CHECKPOINTS, CONFIG, CONFIG_COPY, FILES, INIT, METRICS, SAMPLES, SETTINGS, TENSORBOARD, TOKENIZER,
 };
 use crate::model::Gpt;
 use crate::pretrained;
 use millstream::atomic::write_atomically;
-use millstream::config::{Config, ModelConfig, TokenizerConfig};
+use millstream::config::TokenizerConfig;
 use millstream::disk;
 use millstream::error::{Error, Result, ResumeFrom};
 use millstream::lock::DirLock;
@@ -50,7 +51,7 @@ impl RunDirectory {
     /// # Errors
     /// [`Error::Checkpoint`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it,
     /// [`Error::Io`] if it cannot be written.
-    pub fn create(config: &Config, tokenizer_json: Option<&str>) -> Result<Self> {
+    pub fn create(config: &RunConfig, tokenizer_json: Option<&str>) -> Result<Self> {
         let run = Self { root: config.train.out.clone(), lock: None }.claim()?;
         run.refuse_another_run()?;
         if let Some(json) = tokenizer_json {
@@ -70,7 +71,7 @@ impl RunDirectory {
     }
 
     /// The directory of a new run, for a rank that writes nothing there.
-    pub(super) fn unclaimed(config: &Config) -> Self {
+    pub(super) fn unclaimed(config: &RunConfig) -> Self {
         Self { root: config.train.out.clone(), lock: None }
     }
 
@@ -78,7 +79,7 @@ impl RunDirectory {
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it.
-    pub fn vacant(config: &Config) -> Result<Self> {
+    pub fn vacant(config: &RunConfig) -> Result<Self> {
         let run = Self { root: config.train.out.clone(), lock: None };
         // A run that has begun has its config: only there can another process run, and a lock be written.
         if run.config_path().is_file() {
@@ -135,9 +136,9 @@ impl RunDirectory {
     /// and, if the run keeps its tokenizer, `tokenizer.path` point into this directory, even if it was moved.
     ///
     /// # Errors
-    /// As [`Config::load_with`]; [`Error::Config`] for a setting that names another directory, or a tokenizer other
+    /// As [`RunConfig::load_with`]; [`Error::Config`] for a setting that names another directory, or a tokenizer other
     /// than the one that the run keeps.
-    pub fn config(&self, settings: &[String]) -> Result<Config> {
+    pub fn config(&self, settings: &[String]) -> Result<RunConfig> {
         self.config_at(u64::MAX, settings)
     }
 
@@ -145,19 +146,19 @@ impl RunDirectory {
     ///
     /// # Errors
     /// As [`config`](Self::config).
-    pub fn config_at(&self, step: u64, settings: &[String]) -> Result<Config> {
+    pub fn config_at(&self, step: u64, settings: &[String]) -> Result<RunConfig> {
         let resumed = ResumeSettings::load(self.settings())?;
         let mut all: Vec<String> = resumed.in_force(step).map(|(_, setting)| setting.to_owned()).collect();
-        let before = Config::load_with(self.config_path(), &all)?;
+        let before = RunConfig::load_with(self.config_path(), &all)?;
         all.extend_from_slice(settings);
-        let config = Config::load_with(self.config_path(), &all)?;
-        self.refuse_another_tokenizer(&before.tokenizer, &config.tokenizer)?;
+        let config = RunConfig::load_with(self.config_path(), &all)?;
+        self.refuse_another_tokenizer(&before.data.tokenizer, &config.data.tokenizer)?;
         self.refuse_another_out(&config, settings)?;
         Ok(self.adapt(config))
     }
 
     /// Refuses a setting that names another directory than this.
-    fn refuse_another_out(&self, config: &Config, settings: &[String]) -> Result<()> {
+    fn refuse_another_out(&self, config: &RunConfig, settings: &[String]) -> Result<()> {
         let key = "train.out";
         if config.train.out == self.root || !settings.iter().any(|setting| key_of(setting) == key) {
             return Ok(());
@@ -203,7 +204,7 @@ impl RunDirectory {
     }
 
     /// The settings of earlier resumes that hold at `step` and in `config`, each with its first step.
-    pub(super) fn settings_in_force(&self, step: u64, config: &Config) -> Result<Vec<(u64, String)>> {
+    pub(super) fn settings_in_force(&self, step: u64, config: &RunConfig) -> Result<Vec<(u64, String)>> {
         let changed = differences(&self.config_at(step, &[])?, &self.adapt(config.clone()))?;
         let seen = changed.iter().map(|setting| key_of(setting)).collect();
         let resumed = ResumeSettings::load(self.settings())?;
@@ -213,7 +214,7 @@ impl RunDirectory {
 
     /// Saves the changes of `config` from `step` on, so that later resumes have them too; and the edits of the run's
     /// `config.toml`.
-    pub(super) fn save_settings(&self, step: u64, config: &Config) -> Result<()> {
+    pub(super) fn save_settings(&self, step: u64, config: &RunConfig) -> Result<()> {
         let mut changed = self.edits()?;
         changed.extend(differences(&self.config_at(step, &[])?, &self.adapt(config.clone()))?);
         ResumeSettings::load(self.settings())?.set_from(step, changed)?;
@@ -229,8 +230,8 @@ impl RunDirectory {
     pub(super) fn edits(&self) -> Result<Vec<String>> {
         let text = self.read(CONFIG)?;
         match self.read(CONFIG_COPY) {
-            Ok(copy) if copy != text => match Config::from_toml(&copy) {
-                Ok(before) => differences(&before, &Config::from_toml(&text)?),
+            Ok(copy) if copy != text => match RunConfig::from_toml(&copy) {
+                Ok(before) => differences(&before, &RunConfig::from_toml(&text)?),
                 Err(_) => Ok(Vec::new()),
             },
             _ => Ok(Vec::new()),
@@ -246,30 +247,30 @@ impl RunDirectory {
     /// `train.init`, settings that its `[model]` leaves out come from the run's model.
     ///
     /// # Errors
-    /// As [`Config::load_with`]; [`Error::Config`] for a setting that names another directory.
-    pub fn load(&self, path: &Path, settings: &[String]) -> Result<Config> {
-        let config = Config::load_with(path, settings)?;
+    /// As [`RunConfig::load_with`]; [`Error::Config`] for a setting that names another directory.
+    pub fn load(&self, path: &Path, settings: &[String]) -> Result<RunConfig> {
+        let config = RunConfig::load_with(path, settings)?;
         self.refuse_another_out(&config, settings)?;
         if config.train.init.is_none() {
             return Ok(self.adapt(config));
         }
-        let model = Config::load(self.config_path())?.model;
-        let config = Config::load_over(path, settings, &Config::default().with_model(model))?;
+        let model = RunConfig::load(self.config_path())?.model;
+        let config = RunConfig::load_over(path, settings, &RunConfig::default().with_model(model))?;
         Ok(self.adapt(config))
     }
 
     /// Adapts another config to this run: it gets this directory's `train.out` and tokenizer, and with `train.init` the
     /// shape of the run's model.
-    pub fn adapt(&self, mut config: Config) -> Config {
+    pub fn adapt(&self, mut config: RunConfig) -> RunConfig {
         config.train.out = self.root.clone();
         if config.train.init.is_some()
             && config.model == ModelConfig::default()
-            && let Ok(began) = Config::load(self.config_path())
+            && let Ok(began) = RunConfig::load(self.config_path())
         {
             config.model = began.model;
         }
         if self.tokenizer().is_file() {
-            config.tokenizer = config.tokenizer.with_json(self.tokenizer());
+            config.data.tokenizer = config.data.tokenizer.with_json(self.tokenizer());
         }
         config
     }
@@ -313,7 +314,7 @@ impl RunDirectory {
     ///
     /// # Errors
     /// As [`latest`](Self::latest) and [`Checkpoint::load_model`].
-    pub fn model(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
+    pub fn model(&self, config: &RunConfig, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
         self.newest(config, tokenizer).map(|(model, _)| model)
     }
 
@@ -321,7 +322,7 @@ impl RunDirectory {
     ///
     /// # Errors
     /// As [`latest`](Self::latest) and [`Checkpoint::load_model`].
-    pub fn newest(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<(Gpt, Checkpoint)> {
+    pub fn newest(&self, config: &RunConfig, tokenizer: &dyn Tokenizer) -> Result<(Gpt, Checkpoint)> {
         loop {
             let newest = Checkpoint::steps(&self.checkpoints())?.pop();
             let loaded = self

@@ -26,6 +26,7 @@
 //! | [`model`] | the trait of models; the GPT, its inputs and outputs |
 //! | `kernels` | its operations and their gradients, on the CPU and on GPUs |
 //! | [`device`] | burn's devices by their names, and numbers read from them |
+//! | [`config`] | a run's config: the loader's, the model's and the training's |
 //! | `events`, `file_names` | a run's reports; the names of the files in a run's directory |
 //!
 //! # Features
@@ -35,10 +36,12 @@
 //! | `cuda`, `metal`, `vulkan`, `wgpu` | GPUs, besides the CPU |
 //! | `mpi` | training in several processes, which sum their gradients over MPI |
 //! | `learner` | `BurnLoader`, which feeds burn's own `Learner` |
+//! | `schema` | the JSON Schema of configs: `RunConfig::schema` |
 
 #[cfg(feature = "learner")]
 mod burn_loader;
 pub mod checkpoint;
+pub mod config;
 pub mod cost;
 pub mod device;
 mod directory;
@@ -55,6 +58,7 @@ mod trainer;
 #[cfg(feature = "learner")]
 pub use burn_loader::{BurnLoader, TensorBatcher};
 pub use checkpoint::Checkpoint;
+pub use config::RunConfig;
 pub use directory::{Metrics, RunDirectory, Sample};
 pub use events::{End, Observer, Outcome, SourceLoss, StepReport, Validation};
 pub use kernels::{attention, loss};

@@ -20,10 +20,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::config::{ModelConfig, RunConfig};
 use crate::model::{Gpt, Initial};
 use crate::{device, file_names};
 use millstream::bounded;
-use millstream::config::{Config, ModelConfig, SpecialTokens, TokenizerKind};
+use millstream::config::{SpecialTokens, TokenizerKind};
 use millstream::error::{Error, Result};
 use millstream::location::unexpanded;
 use millstream::tokenizer::Tokenizer;
@@ -57,13 +58,13 @@ const TOKENIZER_BYTES: u64 = 1 << 30;
 /// key of `[model]` that is written must be as that model has it, and the others are taken from it.
 ///
 /// # Errors
-/// As [`Config::load_with`] and [`resolved`].
-pub fn load(path: &Path, settings: &[String]) -> Result<Config> {
-    let config = Config::load_with(path, settings)?;
+/// As [`RunConfig::load_with`] and [`resolved`].
+pub fn load(path: &Path, settings: &[String]) -> Result<RunConfig> {
+    let config = RunConfig::load_with(path, settings)?;
     let Some(directory) = &config.train.init else { return Ok(config) };
     let pretrained = Pretrained::open(directory)?;
-    let shape = Config::default().with_model(pretrained.model().clone());
-    pretrained.resolve(&Config::load_over(path, settings, &shape)?)
+    let shape = RunConfig::default().with_model(pretrained.model().clone());
+    pretrained.resolve(&RunConfig::load_over(path, settings, &shape)?)
 }
 
 /// Returns the config with the shape of the model that `train.init` names. Without that it stays as it is. A `[model]`
@@ -72,7 +73,7 @@ pub fn load(path: &Path, settings: &[String]) -> Result<Config> {
 /// # Errors
 /// As [`Pretrained::open`] and [`Pretrained::apply_shape`]; [`Error::Config`] if a tokenizer would be learned, whose ids would
 /// mean nothing to the model.
-pub fn resolved(config: &Config) -> Result<Config> {
+pub fn resolved(config: &RunConfig) -> Result<RunConfig> {
     match &config.train.init {
         Some(directory) => Pretrained::open(directory)?.resolve(config),
         None => Ok(config.clone()),
@@ -280,9 +281,9 @@ impl Pretrained {
     }
 
     /// The config of a run that begins from this model.
-    pub(super) fn resolve(&self, config: &Config) -> Result<Config> {
+    pub(super) fn resolve(&self, config: &RunConfig) -> Result<RunConfig> {
         let config = self.apply_shape(config)?;
-        match config.tokenizer.is_learned() {
+        match config.data.tokenizer.is_learned() {
             false => Ok(config),
             true => Err(other_tokenizer(&self.own_tokenizer()?)),
         }
@@ -293,7 +294,7 @@ impl Pretrained {
     /// # Errors
     /// [`Error::Config`] with the first key of `[model]` that says another shape, or if rows are longer than the model
     /// can see.
-    pub fn apply_shape(&self, config: &Config) -> Result<Config> {
+    pub fn apply_shape(&self, config: &RunConfig) -> Result<RunConfig> {
         let model = self.model();
         let vocab_size = config.model.vocab_size.or(model.vocab_size);
         let asked = ModelConfig { vocab_size, ..config.model.clone() };
@@ -310,28 +311,28 @@ impl Pretrained {
             return Err(Error::config(format!("model.{key}"), problem));
         }
         let most = self.description.window.unwrap_or(usize::MAX);
-        if config.pipeline.seq_len > most {
+        if config.data.pipeline.seq_len > most {
             let problem = format!(
                 "must be at most {most} with the model in {}: longer rows need a sliding window, which is not supported",
                 self.directory.display()
             );
             return Err(Error::config("pipeline.seq_len", problem));
         }
-        Ok(Config { model: model.clone(), ..config.clone() })
+        Ok(RunConfig { model: model.clone(), ..config.clone() })
     }
 
     /// Warns of rows that are longer than the texts that the model was made for, and of a tokenizer that cannot be compared
     /// with the model's own.
-    pub fn warn(&self, config: &Config) {
-        if self.tokenizer().is_none() && config.tokenizer.kind != TokenizerKind::Bytes {
+    pub fn warn(&self, config: &RunConfig) {
+        if self.tokenizer().is_none() && config.data.tokenizer.kind != TokenizerKind::Bytes {
             tracing::warn!(
                 directory = %self.directory.display(),
                 "the model has no tokenizer.json, so nothing tells whether it was made with this tokenizer"
             );
         }
-        if config.pipeline.seq_len > self.max_seq_len() {
+        if config.data.pipeline.seq_len > self.max_seq_len() {
             tracing::warn!(
-                seq_len = config.pipeline.seq_len,
+                seq_len = config.data.pipeline.seq_len,
                 max_position_embeddings = self.max_seq_len(),
                 "rows are longer than the texts that the model was made for"
             );
@@ -399,7 +400,7 @@ impl Pretrained {
     /// # Errors
     /// As [`load`](Self::load), [`apply_shape`](Self::apply_shape) and [`check_tokenizer`](Self::check_tokenizer), and
     /// [`Error::Config`] for a device that cannot be used.
-    pub fn model_without_autodiff(&self, config: &Config, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
+    pub fn model_without_autodiff(&self, config: &RunConfig, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
         self.check_tokenizer(tokenizer)?;
         let config = self.apply_shape(config)?;
         self.warn(&config);

@@ -12,10 +12,10 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use crate::checkpoint::Checkpoint;
+use crate::config::RunConfig;
 use crate::directory::RunDirectory;
 use crate::events::{Observer, Outcome};
 use crate::peers::Peers;
-use millstream::config::Config;
 use millstream::error::Result;
 use millstream::tokenizer::Tokenizer;
 
@@ -49,7 +49,7 @@ pub use ready::ready;
 /// [`Error::Diverged`](millstream::Error::Diverged) if a gradient is not finite, and
 /// [`Error::Train`](millstream::Error::Train) if training cannot continue.
 pub async fn run(
-    config: &Config,
+    config: &RunConfig,
     tokenizer: Arc<dyn Tokenizer>,
     tokenizer_json: Option<&str>,
     observer: &mut dyn Observer,
@@ -69,12 +69,12 @@ pub async fn run(
 /// give other batches or another model, and [`Error::Busy`](millstream::Error::Busy) if another process trains in the
 /// directory.
 pub async fn resume(
-    config: &Config,
+    config: &RunConfig,
     tokenizer: Arc<dyn Tokenizer>,
     observer: &mut dyn Observer,
     stop: impl Future<Output = ()>,
 ) -> Result<Outcome> {
-    let peers = Peers::join(&config.pipeline)?;
+    let peers = Peers::join(&config.data.pipeline)?;
     let opened = || {
         let directory = RunDirectory::open(&config.train.out)?;
         let directory = if peers.is_first() { directory.claim()? } else { directory };
@@ -95,7 +95,7 @@ pub async fn resume(
 pub async fn resume_from(
     directory: &RunDirectory,
     checkpoint: &Checkpoint,
-    config: &Config,
+    config: &RunConfig,
     tokenizer: Arc<dyn Tokenizer>,
     observer: &mut dyn Observer,
     stop: impl Future<Output = ()>,

@@ -14,6 +14,7 @@ pub(super) use self::step::Attempt;
 pub use self::step::{Step, Submitted};
 pub(super) use self::validate::Validated;
 use crate::checkpoint::{Checkpoint, Contents, State, fingerprint};
+use crate::config::RunConfig;
 use crate::cost::{Flops, Memory};
 use crate::device;
 use crate::model::{Gpt, Initial, LanguageModel, Scope, Unigram};
@@ -21,7 +22,6 @@ use crate::optim::{Custom, Optimizer};
 use crate::peers::Peers;
 use crate::pretrained::Pretrained;
 use millstream::batch::Batch;
-use millstream::config::Config;
 use millstream::cursor::{Cursor, Fingerprint};
 use millstream::error::{Error, Result};
 use millstream::tokenizer::Tokenizer;
@@ -30,12 +30,12 @@ use millstream::tokenizer::Tokenizer;
 ///
 /// ```no_run
 /// use futures::StreamExt;
-/// use millstream_train::Trainer;
-/// use millstream::{Config, Loader};
+/// use millstream::Loader;
+/// use millstream_train::{RunConfig, Trainer};
 ///
 /// # async fn example() -> millstream::Result<()> {
-/// let config = Config::load("configs/quickstart.toml")?;
-/// let mut loader = Loader::open(&config).await?;
+/// let config = RunConfig::load("configs/quickstart.toml")?;
+/// let mut loader = Loader::open(&config.data).await?;
 /// let mut trainer = Trainer::new(&config, &**loader.tokenizer())?;
 /// while trainer.state().step < config.train.steps
 ///     && let Some(batch) = loader.next().await
@@ -63,7 +63,7 @@ use millstream::tokenizer::Tokenizer;
 /// `train.devices`; [`run`](crate::run()) makes one for each of them.
 #[derive(Debug)]
 pub struct Trainer<M = Gpt> {
-    config: Config,
+    config: RunConfig,
     device: Device,
     parts: usize,
     scope: Scope,
@@ -89,9 +89,9 @@ impl Trainer {
     /// # Errors
     /// [`Error::Config`] for a wrong setting, a device that this build does not have, or a model of `train.init` that is
     /// not supported or has another tokenizer; [`Error::Io`] if it cannot be read.
-    pub fn new(config: &Config, tokenizer: &dyn Tokenizer) -> Result<Self> {
+    pub fn new(config: &RunConfig, tokenizer: &dyn Tokenizer) -> Result<Self> {
         let Some(directory) = &config.train.init else {
-            return Self::with_gpt(config, tokenizer, Initial::Drawn(config.seed));
+            return Self::with_gpt(config, tokenizer, Initial::Drawn(config.data.seed));
         };
         Self::from_pretrained(&Pretrained::open(directory)?, config, tokenizer)
     }
@@ -99,7 +99,7 @@ impl Trainer {
     /// A trainer of a model that exists.
     pub(super) fn from_pretrained(
         pretrained: &Pretrained,
-        config: &Config,
+        config: &RunConfig,
         tokenizer: &dyn Tokenizer,
     ) -> Result<Self> {
         pretrained.check_tokenizer(tokenizer)?;
@@ -110,7 +110,7 @@ impl Trainer {
     }
 
     /// A trainer of a model of the shape of `[model]`.
-    fn with_gpt(config: &Config, tokenizer: &dyn Tokenizer, initial: Initial) -> Result<Self> {
+    fn with_gpt(config: &RunConfig, tokenizer: &dyn Tokenizer, initial: Initial) -> Result<Self> {
         config.validate()?;
         // With `train.init` that has not been checked.
         config.model.validate()?;
@@ -128,7 +128,7 @@ impl Trainer {
     ///
     /// # Errors
     /// As [`Trainer::new`] and [`restored`](Self::restored).
-    pub fn resume(config: &Config, tokenizer: &dyn Tokenizer, checkpoint: &Checkpoint) -> Result<Self> {
+    pub fn resume(config: &RunConfig, tokenizer: &dyn Tokenizer, checkpoint: &Checkpoint) -> Result<Self> {
         checkpoint.require_gpt()?;
         Self::with_gpt(config, tokenizer, Initial::Loaded)?.restored(checkpoint)
     }
@@ -142,7 +142,7 @@ impl<M: LanguageModel> Trainer<M> {
     /// [`Error::Config`] for a wrong setting, a device that this build does not have, or `train.optimizer = "muon"` for a
     /// model that names no [hidden matrices](LanguageModel::hidden_matrices).
     pub fn with_model(
-        config: &Config,
+        config: &RunConfig,
         tokenizer: &dyn Tokenizer,
         make: impl FnOnce(&Device) -> M,
     ) -> Result<Self> {
@@ -155,7 +155,7 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     fn from_model(
-        config: &Config,
+        config: &RunConfig,
         tokenizer: &dyn Tokenizer,
         device: Device,
         model: M,
@@ -295,7 +295,7 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     /// The config that the trainer was made with.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &RunConfig {
         &self.config
     }
 

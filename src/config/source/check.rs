@@ -1,137 +1,99 @@
-//! Checks the settings of a source.
+//! Checks the settings of a source: which keys its kind takes, their bounds, and what they are together.
 
-use super::super::require;
-use super::{CsvConfig, DocumentKind, SampleConfig, SourceConfig, SourceKind};
+use super::super::bounds::Bounded;
+use super::{CsvConfig, SampleConfig, SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 use crate::location::STDIN;
 
+use SourceKind::{Arrow, Csv, Huggingface, Jsonl, Mds, Parquet, Rows, Shards, Synthetic, Tar, Text, Tsv};
+
 impl SourceConfig {
     pub(crate) fn validate(&self, key: &str) -> Result<()> {
-        self.validate_synthetic(key)?;
-        if self.paths.is_empty() && self.kind != SourceKind::Synthetic {
-            return Err(Error::config(
-                format!("{key}.paths"),
-                "no paths; name the corpus's files, such as \"corpus/**/*.txt\"",
-            ));
+        let wrong = |name: &str, problem: String| Err(Error::config(format!("{key}.{name}"), problem));
+        let kind = self.kind;
+        if let Some((name, ..)) = self.keys().into_iter().find(|(_, is_set, is_taken)| *is_set && !is_taken) {
+            return wrong(name, of_another_kind(kind, name));
+        }
+        self.check_bounds(key)?;
+        if self.paths.is_empty() && kind != Synthetic {
+            let problem = "no paths; name the corpus's files, such as \"corpus/**/*.txt\"";
+            return wrong("paths", problem.to_owned());
         }
         self.validate_stdin(key)?;
-        self.validate_dataset(key)?;
-        self.validate_shards(key)?;
-        self.validate_columns(key)?;
-        self.validate_csv(&format!("{key}.csv"))?;
-        self.validate_cache(&format!("{key}.cache"))?;
-        self.validate_zstd_window(&format!("{key}.zstd_window"))?;
-        if self.epochs == Some(0) {
-            return Err(Error::config(
-                format!("{key}.epochs"),
-                "must be at least 1, not 0; leave it out for pipeline.epochs",
-            ));
-        }
-        match (self.kind, &self.field) {
-            (SourceKind::Text | SourceKind::Synthetic, None) | (SourceKind::Shards | SourceKind::Rows, _) => {
-            }
-            (SourceKind::Text, Some(_)) => {
-                return Err(Error::config(
-                    format!("{key}.field"),
-                    "a text source has no fields; remove it, or set kind = \"jsonl\"",
-                ));
-            }
-            (kind, None) => {
-                return Err(Error::config(
-                    format!("{key}.field"),
-                    format!("a {} source needs the field that holds the text, such as \"text\"", kind.name()),
-                ));
-            }
-            (SourceKind::Jsonl | SourceKind::Parquet | SourceKind::Arrow | SourceKind::Tar, Some(field)) => {
-                require_path(field, &format!("{key}.field"))?;
-            }
-            (_, Some(_)) => {}
-        }
-        if let Some(sample) = &self.sample {
-            self.validate_sample(sample, &format!("{key}.sample"))?;
-        }
-        if self.kind != SourceKind::Text && self.document != DocumentKind::Line {
-            let what = if self.kind == SourceKind::Jsonl { "line" } else { "record" };
-            let problem = format!(
-                "each {what} of a {} source is a document; remove it, or set kind = \"text\"",
-                self.kind.name()
+        if kind == Huggingface && self.paths.len() != 1 {
+            let paths = self.paths.len();
+            return wrong(
+                "paths",
+                format!("a source of kind huggingface is one directory, and here are {paths}"),
             );
-            return Err(Error::config(format!("{key}.document"), problem));
         }
-        if let Some(split) = self.split {
-            require(split.0 >= 1, &format!("{key}.split"), split, "at least 1 byte")?;
+        if matches!(kind, Parquet | Arrow) && cfg!(not(feature = "columnar")) {
+            let problem = format!("this build cannot read {kind}; build with the feature `columnar`");
+            return wrong("kind", problem);
         }
-        require(
-            (1..=1 << 30).contains(&self.max_document_bytes.0),
-            &format!("{key}.max_document_bytes"),
-            self.max_document_bytes,
-            "from 1 byte to 1GiB",
-        )
+        if self.field.is_none() && self.has_fields() {
+            let problem = format!("a {kind} source needs the field that holds the text, such as \"text\"");
+            return wrong("field", problem);
+        }
+        if let (Some(field), Jsonl | Parquet | Arrow | Tar) = (&self.field, kind) {
+            require_path(field, &format!("{key}.field"))?;
+        }
+        self.validate_csv(&format!("{key}.csv"))?;
+        self.validate_sample(&format!("{key}.sample"))?;
+        self.validate_cache(&format!("{key}.cache"))
+    }
+
+    /// The keys that not every kind takes: whether each is set, and whether this kind takes it.
+    fn keys(&self) -> [(&'static str, bool, bool); 16] {
+        let (kind, default) = (self.kind, Self::default());
+        let is_tokens = matches!(kind, Shards | Rows);
+        let is_packed = matches!(kind, Text | Jsonl | Csv | Tsv | Tar | Huggingface);
+        let has_weights = self.has_fields() && !matches!(kind, Tar | Mds);
+        [
+            ("paths", !self.paths.is_empty(), kind != Synthetic),
+            ("documents", self.documents.is_some(), kind == Synthetic),
+            ("document_bytes", self.document_bytes.is_some(), kind == Synthetic),
+            ("seed", self.seed.is_some(), kind == Synthetic),
+            ("subset", self.subset.is_some(), kind == Huggingface),
+            ("part", self.part.is_some(), kind == Huggingface),
+            ("document", self.document != default.document, kind == Text),
+            ("field", self.field.is_some(), self.has_fields()),
+            ("where", self.filter.is_some(), matches!(kind, Parquet | Arrow | Huggingface)),
+            ("csv", self.csv != default.csv, matches!(kind, Csv | Tsv | Huggingface)),
+            ("sample", self.sample.is_some(), has_weights),
+            ("zstd_window", self.zstd_window.is_some(), is_packed),
+            ("split", self.split.is_some(), !is_tokens),
+            ("max_document_bytes", self.max_document_bytes != default.max_document_bytes, !is_tokens),
+            ("oversize", self.oversize != default.oversize, !is_tokens),
+            ("cache", self.cache.is_some(), !is_tokens),
+        ]
+    }
+
+    /// Whether the text is in a field, which has to be named.
+    fn has_fields(&self) -> bool {
+        !matches!(self.kind, Text | Shards | Rows | Synthetic)
     }
 
     /// Checks standard input: it comes once, stands alone, and only text formats can be read from it.
     fn validate_stdin(&self, key: &str) -> Result<()> {
-        if !self.is_stdin() {
-            return match self.paths.iter().any(|path| path == STDIN) {
-                true => {
-                    let problem =
-                        "\"-\" is standard input and stands alone; give the files a [[source]] of their own";
-                    Err(Error::config(format!("{key}.paths"), problem))
-                }
-                false => Ok(()),
-            };
-        }
-        if !matches!(self.kind, SourceKind::Text | SourceKind::Jsonl) {
-            let problem =
-                format!("{} cannot be read from standard input; text and jsonl can", self.kind.name());
-            return Err(Error::config(format!("{key}.kind"), problem));
-        }
-        if self.epochs.is_some_and(|epochs| epochs > 1) {
-            let problem = "standard input comes only once; leave it out";
-            return Err(Error::config(format!("{key}.epochs"), problem));
-        }
-        Ok(())
-    }
-
-    /// Checks what only tables in columns have.
-    fn validate_columns(&self, key: &str) -> Result<()> {
-        let is_columnar = matches!(self.kind, SourceKind::Parquet | SourceKind::Arrow);
-        if is_columnar && cfg!(not(feature = "columnar")) {
-            let problem =
-                format!("this build cannot read {}; build with the feature `columnar`", self.kind.name());
-            return Err(Error::config(format!("{key}.kind"), problem));
-        }
-        if self.filter.is_some() && !is_columnar && self.kind != SourceKind::Huggingface {
-            let problem = format!("a {} source has no columns to look at; remove it", self.kind.name());
-            return Err(Error::config(format!("{key}.where"), problem));
-        }
-        Ok(())
-    }
-
-    fn validate_dataset(&self, key: &str) -> Result<()> {
-        let is_dataset = self.kind == SourceKind::Huggingface;
-        if is_dataset && self.paths.len() != 1 {
-            let problem =
-                format!("a source of kind huggingface is one directory, and here are {}", self.paths.len());
-            return Err(Error::config(format!("{key}.paths"), problem));
-        }
-        for (setting, value) in [("subset", &self.subset), ("part", &self.part)] {
-            if !is_dataset && value.is_some() {
-                let problem = "only a directory of kind huggingface has them; remove it";
-                return Err(Error::config(format!("{key}.{setting}"), problem));
+        let (name, problem) = if !self.is_stdin() {
+            if !self.paths.iter().any(|path| path == STDIN) {
+                return Ok(());
             }
-        }
-        Ok(())
+            let problem =
+                "\"-\" is standard input and stands alone; give the files a [[source]] of their own";
+            ("paths", problem.to_owned())
+        } else if !matches!(self.kind, Text | Jsonl) {
+            ("kind", format!("{} cannot be read from standard input; text and jsonl can", self.kind))
+        } else if self.epochs.is_some_and(|epochs| epochs > 1) {
+            ("epochs", "standard input comes only once; leave it out".to_owned())
+        } else {
+            return Ok(());
+        };
+        Err(Error::config(format!("{key}.{name}"), problem))
     }
 
     fn validate_csv(&self, key: &str) -> Result<()> {
-        if self.csv == CsvConfig::default() {
-            return Ok(());
-        }
-        if !matches!(self.kind, SourceKind::Csv | SourceKind::Tsv | SourceKind::Huggingface) {
-            let problem = format!("a {} source is no table of text; remove it", self.kind.name());
-            return Err(Error::config(key, problem));
-        }
         let CsvConfig { delimiter, quote, escape } = &self.csv;
         let quote = Some(quote).filter(|quote| !quote.is_empty());
         for (name, value) in
@@ -156,86 +118,45 @@ impl SourceConfig {
         Ok(())
     }
 
-    fn validate_zstd_window(&self, key: &str) -> Result<()> {
-        let Some(window) = self.zstd_window else { return Ok(()) };
-        match self.kind {
-            SourceKind::Text
-            | SourceKind::Jsonl
-            | SourceKind::Csv
-            | SourceKind::Tsv
-            | SourceKind::Tar
-            | SourceKind::Huggingface => {
-                require((1 << 10..=1 << 31).contains(&window.0), key, window, "from 1KiB to 2GiB")
-            }
-            kind => Err(Error::config(key, format!("files of kind {} need none; remove it", kind.name()))),
+    fn validate_sample(&self, key: &str) -> Result<()> {
+        let Some(sample) = &self.sample else { return Ok(()) };
+        let SampleConfig { field, .. } = sample;
+        if self.kind == Jsonl {
+            require_path(field, &format!("{key}.field"))?;
         }
+        if self.field.as_ref() == Some(field) {
+            let problem = format!("{field:?} is the text's field; name that of a number");
+            return Err(Error::config(format!("{key}.field"), problem));
+        }
+        sample.check_bounds(key)
     }
 
     fn validate_cache(&self, key: &str) -> Result<()> {
         let Some(cache) = &self.cache else { return Ok(()) };
-        let problem = match self.kind {
-            SourceKind::Shards => "token shards are tokens already; remove it",
-            SourceKind::Rows => "rows are tokens already; remove it",
-            _ if self.is_stdin() => "standard input comes only once; remove it",
-            _ if self.sample.is_some() => {
-                "each epoch draws other documents, so that none sees whole splits; prepare token shards instead"
-            }
-            _ => {
-                let is_limit = cache.limit.0 >= 1 << 20;
-                return require(is_limit, &format!("{key}.limit"), cache.limit, "at least 1MiB");
-            }
+        let problem = if self.is_stdin() {
+            "standard input comes only once; remove it"
+        } else if self.sample.is_some() {
+            "each epoch draws other documents, so that none sees whole splits; prepare token shards instead"
+        } else {
+            return cache.check_bounds(key);
         };
         Err(Error::config(key, problem))
     }
+}
 
-    /// Refuses settings that token shards and rows fixed when they were made.
-    fn validate_shards(&self, key: &str) -> Result<()> {
-        let made = match self.kind {
-            SourceKind::Shards => "token shards",
-            SourceKind::Rows => "rows",
-            _ => return Ok(()),
-        };
-        let default = Self::default();
-        let fixed = [
-            ("split", self.split != default.split),
-            ("field", self.field != default.field),
-            ("max_document_bytes", self.max_document_bytes != default.max_document_bytes),
-            ("oversize", self.oversize != default.oversize),
-        ];
-        match fixed.iter().find(|(_, is_chosen)| *is_chosen) {
-            None => Ok(()),
-            Some((setting, _)) => {
-                let problem = format!("{made} know what they were made of; remove it");
-                Err(Error::config(format!("{key}.{setting}"), problem))
-            }
-        }
-    }
-
-    fn validate_sample(&self, SampleConfig { field, max }: &SampleConfig, key: &str) -> Result<()> {
-        if matches!(
-            self.kind,
-            SourceKind::Text
-                | SourceKind::Tar
-                | SourceKind::Mds
-                | SourceKind::Shards
-                | SourceKind::Rows
-                | SourceKind::Synthetic
-        ) {
-            let kind = self.kind.name();
-            let problem = format!("a {kind} source has no weights; remove it, or set kind = \"jsonl\"");
-            return Err(Error::config(key, problem));
-        }
-        if self.kind == SourceKind::Jsonl {
-            require_path(field, &format!("{key}.field"))?;
-        }
-        if self.field.as_ref() == Some(field) {
-            return Err(Error::config(
-                format!("{key}.field"),
-                format!("{field:?} is the text's field; name that of a number"),
-            ));
-        }
-        require(max.is_finite() && *max > 0.0, &format!("{key}.max"), max, "a number above 0")
-    }
+/// What to do about a key that is not of this kind of source.
+fn of_another_kind(kind: SourceKind, key: &str) -> String {
+    let instead = match (kind, key) {
+        (Shards | Rows, "cache") => return format!("{kind} are tokens already; remove it"),
+        (Shards, _) => return "token shards know what they were made of; remove it".to_owned(),
+        (Rows, _) => return "rows know what they were made of; remove it".to_owned(),
+        (_, "documents" | "document_bytes" | "seed") => ", or set kind = \"synthetic\"",
+        (_, "document") => ", or set kind = \"text\"",
+        (Text, "field" | "sample") => ", or set kind = \"jsonl\"",
+        (Synthetic, "paths") => ", or set the kind of the files",
+        _ => "",
+    };
+    format!("a source of kind {kind} has no `{key}`; remove it{instead}")
 }
 
 fn require_path(path: &str, key: &str) -> Result<()> {

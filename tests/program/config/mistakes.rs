@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use boon::{Compiler, Draft, SchemaIndex, Schemas};
-use millstream::Config;
+use millstream_train::RunConfig;
 use serde_json::{Value, json};
 
 /// What nobody says of a config but serde and Rust.
@@ -52,7 +52,7 @@ const SECTIONS: [(&[&str], &str); 12] = [
 
 /// Every key of the schema.
 fn keys() -> Vec<Key> {
-    let schema = Config::schema();
+    let schema = RunConfig::schema();
     let is_table = |of: &[&str]| SECTIONS.iter().any(|(section, _)| *section == of);
     let keys_of = |(section, table): &(&'static [&'static str], &str)| {
         let table = if table.is_empty() { &schema } else { &schema["definitions"][table] };
@@ -145,7 +145,7 @@ impl Bench {
     fn new() -> Self {
         let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
         compiler.set_default_draft(Draft::V7);
-        compiler.add_resource("schema.json", Config::schema()).expect("a resource");
+        compiler.add_resource("schema.json", RunConfig::schema()).expect("a resource");
         let schema = compiler.compile("schema.json", &mut schemas).expect("a schema");
         Self { directory: tempfile::tempdir().expect("a directory"), schemas, schema }
     }
@@ -158,7 +158,7 @@ impl Bench {
     fn refused(&self, format: &str, text: &str) -> Option<String> {
         let path = self.directory.path().join(format!("c.{format}"));
         std::fs::write(&path, text).expect("a file");
-        let said = Config::load(&path).err()?.to_string();
+        let said = RunConfig::load(&path).err()?.to_string();
         Some(said.replace(&path.display().to_string(), &format!("c.{format}")))
     }
 }

@@ -24,11 +24,11 @@ timeout = 1.5
 #[test]
 fn a_source_is_reached_by_its_name_and_by_its_number() {
     let config = load("c.toml", TWO, &["source.web.split=1MiB", "source.0.split=2MiB"]).expect("it loads");
-    assert_eq!(config.sources[1].split.expect("a length").0, 1 << 20);
-    assert_eq!(config.sources[0].split.expect("a length").0, 2 << 20);
-    assert_eq!(config.sources[0].paths, ["a.txt"]);
+    assert_eq!(config.data.sources[1].split.expect("a length").0, 1 << 20);
+    assert_eq!(config.data.sources[0].split.expect("a length").0, 2 << 20);
+    assert_eq!(config.data.sources[0].paths, ["a.txt"]);
     let config = load("c.toml", TWO, &["source.docs.paths=d.txt"]).expect("it loads");
-    assert_eq!(config.sources[0].paths, ["d.txt"]);
+    assert_eq!(config.data.sources[0].paths, ["d.txt"]);
     assert_eq!(
         load("c.toml", TWO, &["source.dosc.split=1"]),
         Err("--set source.dosc.split=1: source.dosc.split: `dosc` is not in the list: it has 2 elements, counted \
@@ -46,9 +46,9 @@ fn a_setting_without_a_value_unsets_its_key() {
     let unset =
         ["source.web.epochs=", "source.web.on_error=", "tokenizer.path =", "tokenizer.eos=", "store="];
     let config = load("c.toml", TWO, &unset).expect("it loads");
-    assert_eq!((config.sources[1].epochs, config.sources[1].on_error), (None, OnError::Fail));
-    assert_eq!((config.tokenizer.path, config.tokenizer.eos), (None, None));
-    assert_eq!(config.store, Default::default());
+    assert_eq!((config.data.sources[1].epochs, config.data.sources[1].on_error), (None, OnError::Fail));
+    assert_eq!((config.data.tokenizer.path, config.data.tokenizer.eos), (None, None));
+    assert_eq!(config.data.store, Default::default());
     // What is not set can be unset, and set again; text can be empty.
     let settings =
         ["model.layers=", "train.prompt=", "train.steps=", "train.steps=3", "tokenizer.train.sample="];
@@ -98,8 +98,8 @@ fn a_wrong_setting_is_named_instead_of_the_file() {
 #[test]
 fn durations_are_seconds_or_have_units() {
     let config = load("c.toml", TWO, &["store.backoff=250ms", "store.backoff_max=1m30s"]).expect("it loads");
-    assert_eq!((config.store.deadline, config.store.timeout), (2.0, 1.5));
-    assert_eq!((config.store.backoff, config.store.backoff_max), (0.25, 90.0));
+    assert_eq!((config.data.store.deadline, config.data.store.timeout), (2.0, 1.5));
+    assert_eq!((config.data.store.backoff, config.data.store.backoff_max), (0.25, 90.0));
     assert_eq!(
         load("c.toml", &TWO.replace("2s", "a while"), &[]),
         Err("c.toml:14:1: `store.deadline` must be a duration, such as 30 (seconds), \"500ms\", \"2s\", \"5min\" or \

@@ -1,6 +1,6 @@
 //! TOML blocks: configs, parts of them, and manifests that depend on this crate.
 
-use millstream::Config;
+use millstream_train::RunConfig;
 use toml::{Table, Value};
 
 use super::pages::Block;
@@ -24,7 +24,7 @@ fn config(text: &str) -> Result<(), String> {
     }
     let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a file");
     std::fs::write(file.path(), table.to_string()).expect("the config is written");
-    Config::load(file.path()).map(drop).map_err(|error| error.to_string())
+    RunConfig::load(file.path()).map(drop).map_err(|error| error.to_string())
 }
 
 /// Checks the features of this crate that a manifest asks for.

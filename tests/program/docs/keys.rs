@@ -5,9 +5,14 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use millstream::Config;
+use millstream_train::RunConfig;
+use millstream_train::config::{ModelConfig, TrainConfig};
 use serde::de::value::Error;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, forward_to_deserialize_any};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess,
+    Visitor,
+};
+use serde::forward_to_deserialize_any;
 use serde_json::{Value, json};
 
 /// All keys, such as `source.sample.field` and `mixture.changes[].batch`, with their defaults; none for a key that is
@@ -21,13 +26,15 @@ pub(crate) fn all() -> BTreeMap<String, Option<Value>> {
         "tokenizer": { "train": {} },
         "model": { "rope_scaling": {} },
     });
-    let config: Config = serde_json::from_value(given.clone()).expect("a config");
+    let config: RunConfig = serde_json::from_value(given.clone()).expect("a config");
     let written = serde_json::to_value(config).expect("configs are written");
     // What a list holds by default is nothing, and not the element that is given here.
-    let default = serde_json::to_value(Config::default()).expect("configs are written");
+    let default = serde_json::to_value(RunConfig::default()).expect("configs are written");
     let mut keys = BTreeMap::new();
     let mut leaves = Vec::new();
-    find(&[], &mut leaves);
+    find::<Config>(&[], &[], &mut leaves);
+    find::<ModelConfig>(&["model"], &[], &mut leaves);
+    find::<TrainConfig>(&["train"], &[], &mut leaves);
     for path in leaves {
         let value = match at(&given, &path) {
             Some(_) => None,
@@ -43,16 +50,20 @@ fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, part| if *part == "[]" { value.get(0) } else { value.get(part) })
 }
 
-/// Adds the paths of all keys below `path` that are no tables.
-fn find(path: &[&'static str], leaves: &mut Vec<Vec<&'static str>>) {
+/// Adds the paths of all keys below `path` in the struct at `root` that are no tables.
+fn find<T: DeserializeOwned>(
+    root: &[&'static str],
+    path: &[&'static str],
+    leaves: &mut Vec<Vec<&'static str>>,
+) {
     let found = Cell::new(None);
-    let _ = Config::deserialize(Probe { path, list: false, found: &found });
+    let _ = T::deserialize(Probe { path, list: false, found: &found });
     match found.get() {
-        None => leaves.push(path.to_vec()),
+        None => leaves.push([root, path].concat()),
         Some((list, fields)) => {
             for field in fields {
                 let below = path.iter().copied().chain(list.then_some("[]")).chain([*field]);
-                find(&below.collect::<Vec<_>>(), leaves);
+                find::<T>(root, &below.collect::<Vec<_>>(), leaves);
             }
         }
     }

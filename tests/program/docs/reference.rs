@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream::Config;
 use millstream::config::ByteCount;
+use millstream_train::RunConfig;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use serde_json::Value;
 
@@ -21,9 +21,6 @@ const OR_AUTO_OR_ALL: &str = "integer, `\"auto\"` or `\"all\"`";
 
 /// The type of a key that holds a time.
 const DURATION: &str = "duration";
-
-/// Numbers with bounds that the schema lacks: `Config::validate` alone knows them.
-const BOUNDED_BY_VALIDATE: [&str; 3] = ["pipeline.lanes", "pipeline.window", "source.documents"];
 
 /// What the page says of one key.
 struct Row {
@@ -56,7 +53,7 @@ pub(crate) fn differences() -> Vec<String> {
         }
     }
     let known = rows.iter().filter(|(key, _)| keys.contains_key(*key));
-    let schema = Config::schema();
+    let schema = RunConfig::schema();
     problems.extend(known.clone().flat_map(|(key, row)| unlike_schema(key, row, &schema)));
     let said = known.map(|(key, row)| (key.as_str(), (&*row.order, &*row.resume))).collect();
     problems.extend(changes::contradictions(&said));
@@ -104,16 +101,15 @@ fn unlike_schema(key: &str, Row { kind, range, .. }: &Row, root: &Value) -> Vec<
     }
     let number = match &*word {
         "integer" | "number" => schema,
-        OR_AUTO | OR_AUTO_OR_ALL => &schema["anyOf"][0],
         // The key itself has the bounds.
-        DURATION => key_itself(root, key),
+        OR_AUTO | OR_AUTO_OR_ALL | DURATION => key_itself(root, key),
         _ => return problems,
     };
     for (said, known) in bounds(range).into_iter().zip(bounds_of(number)) {
         let is_same = match said {
             // Another key gives it.
             Some((None, _)) => true,
-            Some(_) => said == known || BOUNDED_BY_VALIDATE.contains(&key),
+            Some(_) => said == known,
             // Integers are never negative.
             None => known.is_none_or(|known| word == "integer" && known == (Some(0.0), false)),
         };
@@ -279,7 +275,7 @@ fn defaults_are_compared_by_value() {
 
 #[test]
 fn types_and_ranges_are_compared_with_the_schema() {
-    let schema = Config::schema();
+    let schema = RunConfig::schema();
     for (key, kind, range, is_right) in [
         ("store.concurrency", "integer", "1 to 4096", true),
         ("store.concurrency", "number", "1 to 4096", false),
@@ -289,6 +285,8 @@ fn types_and_ranges_are_compared_with_the_schema() {
         ("store.timeout", DURATION, "at least 0, at most 86400", false),
         ("store.timeout", "number", "above 0, at most 86400", false),
         ("store.backoff_max", DURATION, "`backoff` to 86400", true),
+        ("pipeline.lanes", OR_AUTO, "1 to 65536", true),
+        ("pipeline.lanes", OR_AUTO, "1 to 65535", false),
         ("source.paths", "string or list of strings", "", true),
         ("source.paths", "list of strings", "", false),
         ("store.block", "size", "4 KiB to 1 GiB", true),

@@ -1,7 +1,7 @@
 //! `millstream config schema`.
 
 use boon::{Compiler, Draft, Schemas};
-use millstream::Config;
+use millstream_train::RunConfig;
 use serde_json::{Value, json};
 
 use super::{root, text};
@@ -111,7 +111,7 @@ fn the_schema_that_ships_is_the_one_that_is_printed() {
         shipped, printed,
         "print it again: cargo run --release -- config schema > configs/schema.json"
     );
-    assert_eq!(serde_json::from_str::<Value>(&printed).expect("JSON"), Config::schema());
+    assert_eq!(serde_json::from_str::<Value>(&printed).expect("JSON"), RunConfig::schema());
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn configs_that_load_fit_the_schema() {
         checker.check(&toml(config)).unwrap_or_else(|e| panic!("{path}: {e}"));
     }
     checker.check(&toml(ALL)).unwrap_or_else(|e| panic!("{e}"));
-    let default = serde_json::to_value(Config::default()).expect("JSON");
+    let default = serde_json::to_value(RunConfig::default()).expect("JSON");
     checker.check(&default).unwrap_or_else(|e| panic!("{e}"));
 }
 
@@ -132,7 +132,7 @@ fn configs_that_load_fit_the_schema() {
 fn wrong_keys_and_values_do_not_fit() {
     let checker = checker();
     let whole = toml(ALL);
-    let config = serde_json::from_value::<Config>(whole.clone()).expect("a config");
+    let config = serde_json::from_value::<RunConfig>(whole.clone()).expect("a config");
     config.validate().expect("what fits is accepted");
     let wrong = [
         ("/windw", json!(1)),
@@ -176,14 +176,14 @@ fn wrong_keys_and_values_do_not_fit() {
             table => table[key] = value.clone(),
         }
         assert!(checker.check(&config).is_err(), "{place} = {value} fits");
-        let refused = serde_json::from_value::<Config>(config).map(|config| config.validate());
+        let refused = serde_json::from_value::<RunConfig>(config).map(|config| config.validate());
         assert!(!matches!(refused, Ok(Ok(()))), "{place} = {value} is accepted by the loader");
     }
 }
 
 #[test]
 fn every_key_is_described_and_has_its_default() {
-    let schema = Config::schema();
+    let schema = RunConfig::schema();
     let definitions = schema["definitions"].as_object().expect("definitions");
     let tables = definitions.iter().map(|(name, table)| (name.as_str(), table));
     let all = tables.chain([("Config", &schema)]);

@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-use super::{Place, after, told};
+use super::{Project, after, told};
 
 #[test]
 fn settings_of_a_resume_stay_and_the_hint_goes_on_with_them() {
@@ -89,12 +89,19 @@ fn a_run_goes_on_in_its_own_directory() {
 
 #[test]
 fn a_run_keeps_its_optimizer() {
-    let place = Place::trained();
-    let said =
-        place.fail(&["train", "--resume", "run", "--set", "train.optimizer=muon", "--set", "train.steps=30"]);
+    let project = Project::trained();
+    let said = project.fail(&[
+        "train",
+        "--resume",
+        "run",
+        "--set",
+        "train.optimizer=muon",
+        "--set",
+        "train.steps=30",
+    ]);
     assert!(said.contains("`train.optimizer` was \"adamw\" and is now \"muon\""), "{said}");
-    place.succeed(&["train", "--resume", "run", "--set", "train.steps=30"]);
-    assert_eq!(place.losses("run").len(), 30);
+    project.succeed(&["train", "--resume", "run", "--set", "train.steps=30"]);
+    assert_eq!(project.losses("run").len(), 30);
 }
 
 #[test]

@@ -246,5 +246,5 @@ fn what_cannot_be_evaluated_is_refused_when_the_corpus_is_opened() {
             assert!(error.contains(problem), "{filter}: {error}");
         }
     }
-    assert!(refused("mds", "id = 1").contains("source.0.where: a mds source has no columns to look at"));
+    assert!(refused("mds", "id = 1").contains("source.0.where: a source of kind mds has no `where`"));
 }

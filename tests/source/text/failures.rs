@@ -299,7 +299,7 @@ fn paths_that_lead_nowhere() {
     );
     assert_eq!(
         refused(&corpus, &SourceConfig { field: Some("x".to_owned()), ..corpus.lines() }),
-        "source.0.field: a text source has no fields; remove it, or set kind = \"jsonl\""
+        "source.0.field: a source of kind text has no `field`; remove it, or set kind = \"jsonl\""
     );
     corpus.write("text", "some");
     let sources = [config(&corpus.path("text")), config(&corpus.path("a/*"))];
@@ -320,13 +320,13 @@ fn settings_of_splits_and_samples_that_mean_nothing() {
         (SourceConfig { split: Some(bound(0)), ..corpus.lines() }, "split` must be at least 1 byte, not 0B"),
         (
             SourceConfig { sample: sample("w", 1.0), ..corpus.lines() },
-            "sample: a text source has no weights; remove it, or set kind = \"jsonl\"",
+            "sample: a source of kind text has no `sample`; remove it, or set kind = \"jsonl\"",
         ),
         (jsonl("a..w", 1.0), "sample.field: \"a..w\" has an empty part; write it as \"doc.text\""),
         (jsonl("text", 1.0), "sample.field: \"text\" is the text's field; name that of a number"),
-        (jsonl("w", 0.0), "sample.max` must be a number above 0, not 0"),
-        (jsonl("w", f64::NAN), "sample.max` must be a number above 0, not NaN"),
-        (jsonl("w", f64::INFINITY), "sample.max` must be a number above 0, not inf"),
+        (jsonl("w", 0.0), "sample.max` must be above 0, not 0"),
+        (jsonl("w", f64::NAN), "sample.max` must be above 0, not NaN"),
+        (jsonl("w", f64::INFINITY), "sample.max` must be above 0, not inf"),
     ];
     for (config, what) in cases {
         assert_eq!(refused(&corpus, &config).trim_start_matches('`'), format!("source.0.{what}"));

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use burn::tensor::{Device, Int, Tensor, bf16, f16};
-use millstream::config::{Activation, ModelConfig, RopeKind, RopeScaling};
 use millstream::tokenizer::ByteTokenizer;
+use millstream_train::config::{Activation, ModelConfig, RopeKind, RopeScaling};
 use millstream_train::model::Gpt;
 use millstream_train::{Export, Pretrained};
 use safetensors::tensor::TensorView;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use millstream::config::{ModelConfig, RopeKind, RopeScaling};
 use millstream::tokenizer::ByteTokenizer;
+use millstream_train::config::{ModelConfig, RopeKind, RopeScaling};
 use millstream_train::{Export, Pretrained, Sampling, Trainer, generate, resolved};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
@@ -170,10 +170,10 @@ fn a_window_is_a_bound_on_rows() {
     (file["model_type"], file["sliding_window"]) = (json!("mistral"), json!(8));
     fs::write(&path, file.to_string()).expect("written");
     let mut config = config(&directory);
-    config.pipeline.seq_len = 9;
+    config.data.pipeline.seq_len = 9;
     let error = resolved(&config).expect_err("refused").to_string();
     assert!(error.starts_with("`pipeline.seq_len` must be at most 8"), "{error}");
-    config.pipeline.seq_len = 8;
+    config.data.pipeline.seq_len = 8;
     resolved(&config).expect("short enough");
     assert_eq!(Pretrained::open(&directory).expect("a model").max_seq_len(), 8);
     file["sliding_window"] = json!(0);

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::consumer::{Spend, milliseconds};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
+use crate::{ConfigArgs, INTERRUPTED, RunConfig, hint, print_json, print_line, progress, stop};
 use millstream::atomic::write_atomically;
 use millstream::config::{OrAuto, SourceConfig};
 use millstream::loader::with_rows;
@@ -87,7 +87,9 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "N", default_value = "3")]
     rounds: NonZeroU64,
 
-    /// The directory for the table and the figures. Default: beside the run's directory.
+    /// The directory for the table and the figures.
+    #[cfg_attr(feature = "train", doc = "Default: beside the run's directory.")]
+    #[cfg_attr(not(feature = "train"), doc = "Default: compare.")]
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
 }
@@ -105,7 +107,7 @@ impl CompareArgs {
 
 /// What all runs of a comparison share.
 struct Plan {
-    config: Config,
+    config: RunConfig,
     shapes: Vec<Shape>,
     ways: Vec<Way>,
     takes: Takes,
@@ -145,16 +147,17 @@ struct WayOutcome {
 
 /// Compares, writes and prints.
 pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failure> {
-    let config = with_rows(&args.config.load()?).await?;
-    let out = args.output.clone().unwrap_or_else(|| beside(&config.train.out));
+    let mut config = args.config.load()?;
+    config.data = with_rows(&config.data).await?;
+    let out = args.output.clone().unwrap_or_else(|| beside_run(&config));
     let mut plan = plan(&args, config)?;
     // If the results cannot be written, say so before anything is measured.
     let there = out.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     tempfile::tempfile_in(there).map_err(|e| Error::io(there, "write to the directory", e))?;
-    let tokenizer = tokenizer(&plan.config).await?;
+    let tokenizer = tokenizer(&plan.config.data).await?;
     // The same if a loader refuses its config.
     for shape in &plan.shapes {
-        Loader::builder(&plan.shaped(*shape))
+        Loader::builder(&plan.shaped(*shape).data)
             .with_tokenizer(tokenizer.clone())
             .with_on_demand(true)
             .open()
@@ -164,10 +167,10 @@ pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failu
     let stop = stop::flag(stop::requested());
     let kept = tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))?;
     // Learn a tokenizer once, and not in each child.
-    if let (true, Some(json)) = (plan.config.tokenizer.is_learned(), tokenizer.tokenizer_json()) {
+    if let (true, Some(json)) = (plan.config.data.tokenizer.is_learned(), tokenizer.tokenizer_json()) {
         let path = kept.path().join("tokenizer.json");
         std::fs::write(&path, json).map_err(|e| Error::io(&path, "write", e))?;
-        (plan.config.tokenizer.path, plan.config.tokenizer.train) = (Some(path), None);
+        (plan.config.data.tokenizer.path, plan.config.data.tokenizer.train) = (Some(path), None);
     }
     drop(tokenizer);
     let (rounds, takes) = (plan.rounds, plan.takes);
@@ -198,10 +201,18 @@ pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failu
 }
 
 /// A directory beside the run's, which must stay empty for the run.
-fn beside(run: &Path) -> PathBuf {
+#[cfg(feature = "train")]
+fn beside_run(config: &RunConfig) -> PathBuf {
+    let run = &config.train.out;
     let mut name = run.file_name().unwrap_or_default().to_owned();
     name.push("-compare");
     run.with_file_name(name)
+}
+
+/// Only the trainer knows where a run is.
+#[cfg(not(feature = "train"))]
+fn beside_run(_: &RunConfig) -> PathBuf {
+    "compare".into()
 }
 
 /// Loads the tokenizer, or learns it.
@@ -210,16 +221,17 @@ async fn tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     millstream::loader::open_tokenizer(config).await
 }
 
-fn plan(args: &CompareArgs, mut config: Config) -> Result<Plan, Failure> {
-    if config.sources.iter().any(SourceConfig::is_stdin) {
+fn plan(args: &CompareArgs, mut config: RunConfig) -> Result<Plan, Failure> {
+    let data = &mut config.data;
+    if data.sources.iter().any(SourceConfig::is_stdin) {
         let problem = "standard input comes only once; compare with files";
         return Err(Error::config("source.paths", problem).into());
     }
     // Tokens that one run cached would make the next one faster.
-    config.sources.iter_mut().for_each(|source| source.cache = None);
+    data.sources.iter_mut().for_each(|source| source.cache = None);
     // Ignore the environment of a launcher: each child is the only process.
-    (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(1));
-    if args.batch_sizes.is_some() && config.pipeline.batch_tokens.is_some() {
+    (data.pipeline.rank, data.pipeline.world) = (Some(0), Some(1));
+    if args.batch_sizes.is_some() && data.pipeline.batch_tokens.is_some() {
         let problem = "batches have as many rows as fit; leave --batch-sizes or pipeline.batch_tokens out";
         return Err(Error::config("pipeline.batch_tokens", problem).into());
     }
@@ -231,11 +243,11 @@ fn plan(args: &CompareArgs, mut config: Config) -> Result<Plan, Failure> {
     }
     let sizes = match &args.batch_sizes {
         Some(sizes) => sizes.iter().map(|size| size.get()).collect(),
-        None => vec![config.pipeline.batch_size],
+        None => vec![data.pipeline.batch_size],
     };
     let lengths = match &args.seq_lens {
         Some(lengths) => lengths.iter().map(|length| length.get()).collect(),
-        None => vec![config.pipeline.seq_len],
+        None => vec![data.pipeline.seq_len],
     };
     let of_size = |&batch_size: &usize| {
         lengths.iter().map(|&seq_len| Shape { batch_size, seq_len }).collect::<Vec<_>>()
@@ -258,21 +270,24 @@ fn plan(args: &CompareArgs, mut config: Config) -> Result<Plan, Failure> {
 
 impl Plan {
     /// The config for batches of one shape.
-    fn shaped(&self, shape: Shape) -> Config {
+    fn shaped(&self, shape: Shape) -> RunConfig {
         let mut config = self.config.clone();
-        config.pipeline.batch_size = shape.batch_size;
-        config.pipeline.seq_len = shape.seq_len;
+        let pipeline = &mut config.data.pipeline;
+        (pipeline.batch_size, pipeline.seq_len) = (shape.batch_size, shape.seq_len);
         if let Some(sequences) = self.in_flight {
-            config.pipeline.depth = sequences.get().div_ceil(shape.batch_size).into();
+            pipeline.depth = sequences.get().div_ceil(shape.batch_size).into();
         }
-        config.train.steps = self.batches;
+        #[cfg(feature = "train")]
+        {
+            config.train.steps = self.batches;
+        }
         config
     }
 
     fn orders(&self, shape: Shape, way: Way) -> Orders {
         let mut config = self.shaped(shape);
         if way == Way::Prefetch {
-            config.pipeline.workers = 1.into();
+            config.data.pipeline.workers = 1.into();
         }
         Orders { config, way, takes: self.takes, batches: self.batches }
     }
@@ -285,7 +300,7 @@ impl Plan {
             .shapes
             .iter()
             .map(|&shape| {
-                let pipeline = self.shaped(shape).pipeline;
+                let pipeline = self.shaped(shape).data.pipeline;
                 let ways = self.ways.iter().map(|&way| WayOutcome { way, rounds: Vec::new() }).collect();
                 Outcome { shape, workers: pipeline.workers, depth: pipeline.depth, ways }
             })

@@ -6,12 +6,10 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "train")]
-use millstream::Config;
-#[cfg(feature = "train")]
 use millstream::tokenizer::Tokenizer;
 use millstream::{Batch, Result};
 #[cfg(feature = "train")]
-use millstream_train::Trainer;
+use millstream_train::{RunConfig, Trainer};
 
 /// How a simulated trainer spends its time. The values have no help of their own: it would make that of a command longer
 /// than a screen.
@@ -38,7 +36,7 @@ pub(super) enum Consumer {
 impl Consumer {
     /// A new model of the config, trained with one step per batch. No checkpoint is written.
     #[cfg(feature = "train")]
-    pub(super) fn trainer(config: &Config, tokenizer: &dyn Tokenizer) -> Result<Self> {
+    pub(super) fn trainer(config: &RunConfig, tokenizer: &dyn Tokenizer) -> Result<Self> {
         Ok(Self::Trainer(Box::new(Trainer::new(config, tokenizer)?)))
     }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::cost::{precision, speed};
 use crate::{ConfigArgs, print_json, print_line, progress};
 use millstream::Result;
-use millstream::config::Precision;
+use millstream_train::config::Precision;
 use millstream_train::cost::{Peak, peak};
 use millstream_train::device;
 

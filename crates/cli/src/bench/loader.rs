@@ -84,7 +84,7 @@ struct Report {
 }
 
 pub(super) async fn run(args: LoaderArgs, telemetry: &Telemetry, json: bool) -> Result<ExitCode> {
-    let config = with_rows(&args.config.load()?).await?;
+    let config = with_rows(&args.config.load()?.data).await?;
     let wanted = args.batches.get();
     // Heard also while the consumer is busy with a batch.
     let mut stop = tokio::spawn(stop::requested());

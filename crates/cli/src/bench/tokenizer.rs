@@ -66,7 +66,7 @@ impl fmt::Display for Report {
 }
 
 pub(super) async fn run(args: TokenizerArgs, json: bool) -> Result<()> {
-    let config = args.config.load()?;
+    let config = args.config.load()?.data;
     needs_text(&config)?;
     let tokenizer = open_tokenizer(&config).await?;
     let slow = progress::slow("measuring the tokenizer");

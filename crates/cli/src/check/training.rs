@@ -6,10 +6,10 @@ use crate::ConfigArgs;
 use crate::cost::{operations, parameters, precision};
 use crate::generate::open_alone;
 use crate::words::bytes;
-use millstream::config::TrainConfig;
-use millstream::{Config, Result};
+use millstream::Result;
+use millstream_train::config::TrainConfig;
 use millstream_train::cost::{Flops, Memory, Parameters};
-use millstream_train::{Checkpoint, Pretrained, RunDirectory};
+use millstream_train::{Checkpoint, Pretrained, RunConfig, RunDirectory};
 
 /// The run that `train` would begin.
 #[derive(Serialize)]
@@ -36,8 +36,8 @@ struct Cost {
 }
 
 impl Cost {
-    fn of(config: &Config, vocab: usize) -> Self {
-        let Config { model, pipeline, train, .. } = config;
+    fn of(config: &RunConfig, vocab: usize) -> Self {
+        let (RunConfig { model, train, .. }, pipeline) = (config, &config.data.pipeline);
         let vocab = model.vocab_size.unwrap_or(vocab);
         let places = pipeline.batch_tokens.unwrap_or(pipeline.batch_size.saturating_mul(pipeline.seq_len));
         let per_place = Flops::new(model, vocab).per_place(pipeline.seq_len);
@@ -54,11 +54,11 @@ impl<'a> Training<'a> {
     ///
     /// # Errors
     /// If it could not begin.
-    pub(super) async fn planned(args: &ConfigArgs, config: &'a Config, vocab: usize) -> Result<Self> {
+    pub(super) async fn planned(args: &ConfigArgs, config: &'a RunConfig, vocab: usize) -> Result<Self> {
         millstream_train::ready(config)?;
         let resolved = millstream_train::load(&args.config, args.settings.all())?;
         if let Some(directory) = &config.train.init {
-            let tokenizer = open_alone(config).await?;
+            let tokenizer = open_alone(&config.data).await?;
             let pretrained = Pretrained::open(directory)?;
             pretrained.check_tokenizer(&*tokenizer)?;
             pretrained.warn(config);

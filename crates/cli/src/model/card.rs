@@ -5,9 +5,10 @@ use std::fmt::Write;
 use burn::module::Module;
 use serde::Serialize;
 
-use millstream::Config;
-use millstream::config::{ModelConfig, PipelineConfig, TrainConfig};
+use millstream::config::PipelineConfig;
+use millstream_train::RunConfig;
 use millstream_train::checkpoint::State;
+use millstream_train::config::{ModelConfig, TrainConfig};
 use millstream_train::model::Gpt;
 
 /// What a card shows of a config.
@@ -27,7 +28,7 @@ fn trained(train: &TrainConfig) -> toml::Table {
 }
 
 /// The card of a run's model, in Markdown.
-pub(super) fn card(config: &Config, state: &State, model: &Gpt) -> String {
+pub(super) fn card(config: &RunConfig, state: &State, model: &Gpt) -> String {
     let name = config.train.out.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy());
     let mut card =
         format!("---\nlibrary_name: transformers\npipeline_tag: text-generation\n---\n\n# {name}\n\n");
@@ -37,7 +38,7 @@ pub(super) fn card(config: &Config, state: &State, model: &Gpt) -> String {
         ("layers", shape.layers.to_string()),
         ("width", shape.d_model.to_string()),
         ("heads", format!("{}, {} of keys and values", shape.heads, shape.kv_heads())),
-        ("longest text, in ids", config.pipeline.seq_len.to_string()),
+        ("longest text, in ids", config.data.pipeline.seq_len.to_string()),
         ("optimizer steps", state.step.to_string()),
         ("ids trained on", state.tokens.to_string()),
     ];
@@ -57,8 +58,8 @@ pub(super) fn card(config: &Config, state: &State, model: &Gpt) -> String {
         let _ = writeln!(card, "| {what} | {figure} |");
     }
     // Paths and names of the corpus are its owner's.
-    let (pipeline, model, train) = (&config.pipeline, &config.model, trained(&config.train));
-    let settings = Settings { seed: config.seed, pipeline, model, train };
+    let (pipeline, model, train) = (&config.data.pipeline, &config.model, trained(&config.train));
+    let settings = Settings { seed: config.data.seed, pipeline, model, train };
     let settings = toml::to_string_pretty(&settings).unwrap_or_default();
     let _ = write!(
         card,

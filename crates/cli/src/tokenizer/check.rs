@@ -75,7 +75,7 @@ struct Report {
 }
 
 pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
-    let config = args.config.load()?;
+    let config = args.config.load()?.data;
     needs_text(&config)?;
     let slow = progress::slow("opening the tokenizer");
     let tokenizer = tokenizer(&config).await?;

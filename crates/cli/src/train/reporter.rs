@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use millstream::Config;
 use millstream::error::ResumeFrom;
 use millstream::loader::Watch;
 use millstream::meter::Verdict;
 use millstream_train::cost::Memory;
-use millstream_train::{Observer, StepReport, Validation};
+use millstream_train::{Observer, RunConfig, StepReport, Validation};
 
 use crate::cost::speed;
 use crate::program::program;
@@ -37,7 +36,7 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    pub(super) fn new(config: &Config, memory: Memory, telemetry: &Telemetry, json: bool) -> Self {
+    pub(super) fn new(config: &RunConfig, memory: Memory, telemetry: &Telemetry, json: bool) -> Self {
         let (telemetry, steps) = (telemetry.clone(), config.train.steps);
         let opening = Some(progress::slow("opening the corpus"));
         let warning = memory.warning(config);

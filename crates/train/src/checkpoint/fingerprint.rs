@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use burn::module::{ModuleVisitor, Param};
 use burn::tensor::Tensor;
 
+use crate::config::RunConfig;
 use crate::model::LanguageModel;
-use millstream::config::Config;
 use millstream::cursor::Fingerprint;
 use millstream::tokenizer::Tokenizer;
 
 /// The fingerprint of the GPT of `[model]`.
-pub(crate) fn for_gpt(config: &Config, tokenizer: &dyn Tokenizer) -> Fingerprint {
+pub(crate) fn for_gpt(config: &RunConfig, tokenizer: &dyn Tokenizer) -> Fingerprint {
     let mut fields = for_training(config, tokenizer);
     if let Ok(serde_json::Value::Object(model)) = serde_json::to_value(&config.model) {
         fields.extend(model.into_iter().map(|(key, value)| (format!("model.{key}"), value.to_string())));
@@ -22,7 +22,7 @@ pub(crate) fn for_gpt(config: &Config, tokenizer: &dyn Tokenizer) -> Fingerprint
 /// The fingerprint of another model: its settings, and the shapes of its parameters.
 pub(crate) fn for_model<M: LanguageModel>(
     model: &M,
-    config: &Config,
+    config: &RunConfig,
     tokenizer: &dyn Tokenizer,
 ) -> Fingerprint {
     struct Shapes(Vec<String>, BTreeMap<String, String>);
@@ -46,7 +46,7 @@ pub(crate) fn for_model<M: LanguageModel>(
     Fingerprint(shapes.1.into_iter().chain(own).collect())
 }
 
-fn for_training(config: &Config, tokenizer: &dyn Tokenizer) -> BTreeMap<String, String> {
+fn for_training(config: &RunConfig, tokenizer: &dyn Tokenizer) -> BTreeMap<String, String> {
     let mut fields = BTreeMap::new();
     if config.train.mask_documents {
         fields.insert("train.mask_documents".to_owned(), true.to_string());

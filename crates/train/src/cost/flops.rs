@@ -8,8 +8,8 @@
 //! save memory counts once. Norms, activations, softmax and the optimizer count nothing. Padding counts: it is computed
 //! like any other place.
 
+use crate::config::ModelConfig;
 use millstream::batch::Batch;
-use millstream::config::ModelConfig;
 
 use super::Parameters;
 

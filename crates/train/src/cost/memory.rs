@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use super::machine::physical_memory;
 use super::parameters::Parameters;
+use crate::config::{Activation, ModelConfig, OptimizerKind, Precision, RunConfig};
 use crate::device;
 use crate::kernels::chunks;
-use millstream::config::{Activation, Config, ModelConfig, OptimizerKind, Precision};
 use millstream::disk;
 use millstream::error::{Error, Result};
 use millstream::world::World;
@@ -42,13 +42,13 @@ pub struct Memory {
 
 impl Memory {
     /// Predicts the memory of a run of `config` with `vocab` ids.
-    pub fn new(config: &Config, vocab: usize) -> Self {
+    pub fn new(config: &RunConfig, vocab: usize) -> Self {
         Self::with_parts(config, vocab, device::parts(&config.train))
     }
 
     /// As [`new`](Self::new), if the rows of each batch are split into `parts` parts that run at once.
-    pub fn with_parts(config: &Config, vocab: usize, parts: usize) -> Self {
-        let (model, pipeline) = (&config.model, &config.pipeline);
+    pub fn with_parts(config: &RunConfig, vocab: usize, parts: usize) -> Self {
+        let (model, pipeline) = (&config.model, &config.data.pipeline);
         let vocab = model.vocab_size.unwrap_or(vocab);
         let length = pipeline.seq_len as f64;
         // Of one rank. Rows that cannot be divided are refused elsewhere.
@@ -112,7 +112,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`Error::Config`] with both numbers.
-    pub fn check(&self, config: &Config) -> Result<()> {
+    pub fn check(&self, config: &RunConfig) -> Result<()> {
         // One set of gradients exists whatever the number of parts.
         let least = 2.0 * self.parameters + self.moments;
         let Some(machine) = of_machine(config).filter(|machine| least > *machine) else { return Ok(()) };
@@ -133,7 +133,7 @@ impl Memory {
     /// A sentence that the checkpoints of the run may not fit on the disk of `train.out`; `None` if they will, or if
     /// the system does not say how much is free. While one is saved, all kept ones still exist; `there` of them do
     /// already.
-    pub fn disk_warning(&self, config: &Config, there: usize) -> Option<String> {
+    pub fn disk_warning(&self, config: &RunConfig, there: usize) -> Option<String> {
         let out = &config.train.out;
         let more = (config.train.keep.saturating_add(1).saturating_sub(there)) as f64;
         let (wanted, free) = (more * self.checkpoint(), disk::free(out)? as f64);
@@ -149,7 +149,7 @@ impl Memory {
     }
 
     /// A sentence that the run may not fit into the machine, if it trains on the CPU; `None` if it will.
-    pub fn warning(&self, config: &Config) -> Option<String> {
+    pub fn warning(&self, config: &RunConfig) -> Option<String> {
         let machine = of_machine(config).filter(|machine| self.total() > *machine)?;
         Some(format!(
             "this machine has {}, so the run may be stopped for want of memory; lower pipeline.batch_size or \
@@ -178,7 +178,7 @@ impl fmt::Display for Memory {
 }
 
 /// The memory of the machine, if `config` trains in it.
-fn of_machine(config: &Config) -> Option<f64> {
+fn of_machine(config: &RunConfig) -> Option<f64> {
     physical_memory().filter(|_| config.train.device == "flex").map(|bytes| bytes as f64)
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use millstream::config::{Activation, ModelConfig};
+use crate::config::{Activation, ModelConfig};
 
 /// The parameters of a [`Gpt`](crate::model::Gpt), counted from its config. They are `f64`, which is exact up to
 /// 2^53 and never overflows.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use burn::tensor::{DType, Device, Distribution, Tensor};
 use serde::Serialize;
 
+use crate::config::Precision;
 use crate::kernels::product::multiply;
-use millstream::config::Precision;
 use millstream::error::{Error, Result};
 
 /// The first size of the matrices. They double until a product takes [`LONG`], up to [`LARGEST`]. Kernels like multiples of

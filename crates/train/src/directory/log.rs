@@ -10,9 +10,9 @@ use super::metrics::Metrics;
 use super::tensorboard::{self, TensorBoard};
 use super::{RunDirectory, samples};
 use crate::checkpoint::Checkpoint;
+use crate::config::RunConfig;
 use crate::events::Observer;
 use crate::file_names::METRICS;
-use millstream::config::Config;
 use millstream::cursor::Cursor;
 use millstream::error::{Error, Result};
 use millstream::trail::Trail;
@@ -34,7 +34,7 @@ impl RunLog {
     /// [`Error::Busy`] if another process trains there, and the errors of reading and writing.
     pub(crate) fn open(
         directory: &RunDirectory,
-        config: &Config,
+        config: &RunConfig,
         step: u64,
         cursor: Option<&Cursor>,
         observer: &mut dyn Observer,
@@ -79,7 +79,7 @@ impl RunLog {
     }
 }
 
-fn begin_tensorboard(directory: &RunDirectory, config: &Config, step: u64) -> Result<Option<TensorBoard>> {
+fn begin_tensorboard(directory: &RunDirectory, config: &RunConfig, step: u64) -> Result<Option<TensorBoard>> {
     // Also the files of earlier sessions, even if this one writes none.
     tensorboard::cut(&directory.tensorboard(), step)?;
     if !config.train.tensorboard {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use toml::Value;
 
+use crate::config::RunConfig;
 use millstream::atomic::write_atomically;
-use millstream::config::Config;
 use millstream::error::{Error, Result};
 
 /// The changes of one resume.
@@ -86,8 +86,9 @@ fn damaged(path: &Path, line: u64, error: &serde_json::Error) -> Error {
 ///
 /// # Errors
 /// [`Error::Config`] for a value that TOML cannot hold.
-pub(super) fn differences(before: &Config, after: &Config) -> Result<Vec<String>> {
-    let value = |config: &Config| Value::try_from(config).map_err(|e| Error::config("config", e.to_string()));
+pub(super) fn differences(before: &RunConfig, after: &RunConfig) -> Result<Vec<String>> {
+    let value =
+        |config: &RunConfig| Value::try_from(config).map_err(|e| Error::config("config", e.to_string()));
     let mut settings = Vec::new();
     compare("", &value(before)?, &value(after)?, &mut settings);
     Ok(settings)
@@ -135,8 +136,8 @@ fn is_plain(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn config(text: &str) -> Config {
-        Config::from_toml(text).expect("a config")
+    fn config(text: &str) -> RunConfig {
+        RunConfig::from_toml(text).expect("a config")
     }
 
     /// The settings between two configs: a file with the first config and these settings turns into the second.
@@ -145,7 +146,7 @@ mod tests {
         let path = directory.path().join("config.toml");
         let settings = differences(&config(before), &config(after)).expect("settings");
         std::fs::write(&path, toml::to_string(&config(before)).expect("TOML")).expect("written");
-        assert_eq!(Config::load_with(&path, &settings).expect("a config"), config(after), "{settings:?}");
+        assert_eq!(RunConfig::load_with(&path, &settings).expect("a config"), config(after), "{settings:?}");
         settings
     }
 

@@ -8,10 +8,10 @@ use burn::tensor::{Int, Tensor};
 use super::hidden::HiddenMatrix;
 use super::init::Init;
 use super::norm::Norm;
+use crate::config::ModelConfig;
 use crate::kernels::attention::{attend, block_len, self_attend, split_qkv};
 use crate::kernels::product::product;
 use crate::kernels::rotation::Rotation;
-use millstream::config::ModelConfig;
 
 /// Multi-head attention with rotary positions. Several heads of queries may share one of keys and values (Ainslie et
 /// al., 2023, arXiv:2305.13245).

@@ -13,9 +13,9 @@ use super::mlp::Mlp;
 use super::norm::Norm;
 use super::rope::Rope;
 use super::tensors::Tensors;
+use crate::config::{ModelConfig, Precision, RunConfig};
 use crate::kernels::embedding::embed;
 use crate::kernels::loss::{HeadLoss, head_loss, head_nats};
-use millstream::config::{Config, ModelConfig, Precision};
 use millstream::error::{Error, Result};
 use millstream::tokenizer::Tokenizer;
 
@@ -99,13 +99,13 @@ impl Gpt {
     ///
     /// # Errors
     /// [`Error::Config`] if the tokenizer has more ids than `model.vocab_size`.
-    pub fn from_config(config: &Config, tokenizer: &dyn Tokenizer, device: &Device) -> Result<Self> {
-        Self::with_initial(config, tokenizer, Initial::Drawn(config.seed), device)
+    pub fn from_config(config: &RunConfig, tokenizer: &dyn Tokenizer, device: &Device) -> Result<Self> {
+        Self::with_initial(config, tokenizer, Initial::Drawn(config.data.seed), device)
     }
 
     /// As [`from_config`](Self::from_config), with weights that may be loaded later.
     pub(crate) fn with_initial(
-        config: &Config,
+        config: &RunConfig,
         tokenizer: &dyn Tokenizer,
         initial: Initial,
         device: &Device,
@@ -117,7 +117,7 @@ impl Gpt {
                 format!("must be at least {ids}, the number of ids that the tokenizer has, not {vocab}");
             return Err(Error::config("model.vocab_size", problem));
         }
-        let model = Self::build(&config.model, vocab, config.pipeline.seq_len, initial, device);
+        let model = Self::build(&config.model, vocab, config.data.pipeline.seq_len, initial, device);
         Ok(model.with_precision(config.train.precision))
     }
 
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn weights_that_are_loaded_later_are_not_drawn_first() {
         let shape = ModelConfig { tied: false, qkv_bias: true, qk_norm: true, ..ModelConfig::default() };
-        let config = Config::default().with_model(shape);
+        let config = RunConfig::default().with_model(shape);
         let seen = |initial| {
             let model =
                 Gpt::with_initial(&config, &ByteTokenizer, initial, &Device::flex()).expect("a model");

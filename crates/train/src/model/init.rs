@@ -4,7 +4,7 @@ use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::random::Normal;
-use millstream::config::ModelConfig;
+use crate::config::ModelConfig;
 
 /// The standard deviation of the initial weights, times the square root of the model's width: 0.02 at GPT-2's 768. In a
 /// narrower model, 0.02 would make the products so small that a usual learning rate is too coarse.

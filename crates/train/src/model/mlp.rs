@@ -6,9 +6,9 @@ use burn::tensor::activation::gelu;
 
 use super::hidden::HiddenMatrix;
 use super::init::Init;
+use crate::config::{Activation, ModelConfig};
 use crate::kernels::product::product;
 use crate::kernels::swiglu::swiglu;
-use millstream::config::{Activation, ModelConfig};
 
 /// A gated or plain feed-forward network.
 #[derive(Module, Debug)]

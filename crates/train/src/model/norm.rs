@@ -4,8 +4,8 @@ use burn::module::{Module, Param};
 use burn::tensor::{DType, Tensor};
 
 use super::init::Init;
+use crate::config::ModelConfig;
 use crate::kernels::norm::norm;
-use millstream::config::ModelConfig;
 
 /// Root mean square normalisation with a gain (Zhang and Sennrich, 2019, arXiv:1910.07467).
 #[derive(Module, Debug)]

@@ -8,8 +8,8 @@ use std::f64::consts::TAU;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
+use crate::config::{RopeKind, RopeScaling};
 use crate::kernels::rotation::Rotation;
-use millstream::config::{RopeKind, RopeScaling};
 
 /// The tables of the rotation.
 #[derive(Module, Debug)]

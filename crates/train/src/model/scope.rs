@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use crate::config::TrainConfig;
 use millstream::batch::{Batch, Piece};
-use millstream::config::TrainConfig;
 
 /// The ids that the model sees as one text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 use burn::optim::{AdamWConfig, AdamWState, LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
 
+use crate::config::TrainConfig;
 use crate::kernels::cpu;
-use millstream::config::TrainConfig;
 
 /// AdamW (Loshchilov and Hutter, arXiv:1711.05101) with one weight decay.
 #[derive(Clone)]

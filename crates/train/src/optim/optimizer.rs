@@ -13,9 +13,9 @@ use burn::tensor::Tensor;
 use super::adamw::AdamW;
 use super::gradients::{Factor, global_norm, scale};
 use super::muon::Muon;
+use crate::config::{OptimizerKind, TrainConfig};
 use crate::device::reading::read;
 use crate::model::{HiddenMatrix, LanguageModel};
-use millstream::config::{OptimizerKind, TrainConfig};
 use millstream::cursor::Fingerprint;
 use millstream::error::{Error, Result, code_in};
 

@@ -1,6 +1,6 @@
 //! Computes the learning rate of a step. Holds nothing: a resumed run computes the same rates.
 
-use millstream::config::{Schedule, TrainConfig};
+use crate::config::{Schedule, TrainConfig};
 
 /// The learning rate of step `step`, from 0: a linear rise over `warmup` steps, then the schedule down to `min_lr` at the
 /// last step, which later steps keep.

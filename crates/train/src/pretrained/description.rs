@@ -7,8 +7,8 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::config::{Activation, ModelConfig, RopeKind, RopeScaling};
 use millstream::bounded;
-use millstream::config::{Activation, ModelConfig, RopeKind, RopeScaling};
 use millstream::error::{Error, Result};
 
 /// The most bytes of a `config.json`.

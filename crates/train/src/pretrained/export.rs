@@ -11,9 +11,10 @@ use super::names::entries;
 use super::origin::Origin;
 use super::partial::{Partial, is_empty};
 use super::{shards, template};
+use crate::config::{Activation, ModelConfig, RopeKind, RopeScaling};
 use crate::model::Gpt;
 use millstream::atomic::{sync, write_synced};
-use millstream::config::{Activation, ModelConfig, RopeKind, RopeScaling, SpecialTokens};
+use millstream::config::SpecialTokens;
 use millstream::error::{Error, Result};
 
 /// The version of the libraries whose files these are. Version 4.57 takes those without one for older files, and warns of

@@ -3,7 +3,7 @@
 //! Their matrices are `[out, in]` and one per projection; ours are `[in, out]`, and those that read the same input lie
 //! side by side.
 
-use millstream::config::{Activation, ModelConfig};
+use crate::config::{Activation, ModelConfig};
 use millstream::error::Result;
 
 /// The tensor of the embedding.

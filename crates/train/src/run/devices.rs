@@ -1,16 +1,17 @@
 //! Which part of a run each device of this process has: its lanes and rows, and its share of the memory.
 
-use millstream::config::{ByteCount, Config};
+use crate::config::RunConfig;
+use millstream::config::ByteCount;
 use millstream::error::{Error, Result};
 use millstream::world::World;
 
 /// The config of one rank: its device, its lanes and rows, and its share of the memory.
-pub(super) fn for_rank(config: &Config, world: World) -> Config {
+pub(super) fn for_rank(config: &RunConfig, world: World) -> RunConfig {
     let mut own = config.clone();
     if config.train.device_count() > 1 {
         own.train.devices = vec![config.train.devices[world.rank]];
-        (own.pipeline.rank, own.pipeline.world) = (Some(world.rank), Some(world.size));
-        own.pipeline.memory = ByteCount(config.pipeline.memory.0 / world.size as u64);
+        (own.data.pipeline.rank, own.data.pipeline.world) = (Some(world.rank), Some(world.size));
+        own.data.pipeline.memory = ByteCount(config.data.pipeline.memory.0 / world.size as u64);
     }
     own
 }
@@ -19,11 +20,11 @@ pub(super) fn for_rank(config: &Config, world: World) -> Config {
 ///
 /// # Errors
 /// [`Error::Config`] if there are several devices and several processes, or lanes and rows that the devices cannot share.
-pub(super) fn for_ranks(config: &Config) -> Result<Vec<Config>> {
+pub(super) fn for_ranks(config: &RunConfig) -> Result<Vec<RunConfig>> {
     let size = config.train.device_count();
     if size > 1 {
-        refuse_several_processes(World::launched(&config.pipeline)?, size)?;
-        World::share_among_devices(&config.pipeline, size)?;
+        refuse_several_processes(World::launched(&config.data.pipeline)?, size)?;
+        World::share_among_devices(&config.data.pipeline, size)?;
     }
     Ok((0..size).map(|rank| for_rank(config, World { rank, size })).collect())
 }
@@ -41,7 +42,7 @@ pub(super) fn refuse_several_processes(World { rank, size }: World, devices: usi
 }
 
 /// An error of one rank, in numbers of the whole run: the ranks of this process share its memory.
-pub(super) fn for_whole_run(error: Error, config: &Config) -> Error {
+pub(super) fn for_whole_run(error: Error, config: &RunConfig) -> Error {
     let devices = config.train.device_count();
     match error {
         Error::Config { key, problem, place } if devices > 1 && key == "pipeline.memory" => {
@@ -59,15 +60,15 @@ mod tests {
 
     #[test]
     fn ranks_have_a_device_each_and_share_the_memory() {
-        let mut config = Config::default();
+        let mut config = RunConfig::default();
         let alone = for_ranks(&config).expect("one");
         assert_eq!(alone, [config.clone()]);
         config.train.devices = vec![3, 0];
         let ranks = for_ranks(&config).expect("two");
-        let world = |config: &Config| (config.pipeline.rank, config.pipeline.world);
+        let world = |config: &RunConfig| (config.data.pipeline.rank, config.data.pipeline.world);
         assert_eq!(ranks.iter().map(world).collect::<Vec<_>>(), [(Some(0), Some(2)), (Some(1), Some(2))]);
         assert_eq!(ranks.iter().map(|rank| rank.train.devices[0]).collect::<Vec<_>>(), [3, 0]);
-        let memory: u64 = ranks.iter().map(|rank| rank.pipeline.memory.0).sum();
-        assert_eq!(memory, config.pipeline.memory.0);
+        let memory: u64 = ranks.iter().map(|rank| rank.data.pipeline.memory.0).sum();
+        assert_eq!(memory, config.data.pipeline.memory.0);
     }
 }

@@ -7,12 +7,12 @@ use std::pin::pin;
 use futures::Stream;
 
 use super::session::Session;
+use crate::config::RunConfig;
 use crate::directory::{RunDirectory, RunLog};
 use crate::events::{Observer, Outcome};
 use crate::model::LanguageModel;
 use crate::trainer::Trainer;
 use millstream::batch::Batch;
-use millstream::config::Config;
 use millstream::error::{Result, ResumeFrom};
 use millstream::loader::Watch;
 
@@ -43,7 +43,7 @@ where
 pub(super) struct Run<'a, M> {
     pub(super) trainer: Trainer<M>,
     /// The config of the whole run, where the trainer has that of its rank.
-    pub(super) config: Config,
+    pub(super) config: RunConfig,
     pub(super) directory: &'a RunDirectory,
     /// Watches the loader that the batches come from, if they come from one.
     pub(super) watch: Option<Watch>,

@@ -59,13 +59,13 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream::config::{Config, ModelConfig};
+    use crate::config::{ModelConfig, RunConfig};
     use millstream::tokenizer::ByteTokenizer;
 
     fn trainer() -> Trainer {
         let model = ModelConfig { layers: 1, d_model: 8, heads: 2, d_ff: 8, ..ModelConfig::default() };
-        let mut config = Config { model, ..Config::default() };
-        config.pipeline.seq_len = 4;
+        let mut config = RunConfig { model, ..RunConfig::default() };
+        config.data.pipeline.seq_len = 4;
         // Small, so that gradients are clipped.
         config.train.clip = 0.1;
         Trainer::new(&config, &ByteTokenizer).expect("a trainer")

@@ -10,6 +10,7 @@ use super::devices::{for_rank, for_whole_run};
 use super::drive::Run;
 use super::ready::ready;
 use crate::checkpoint::Checkpoint;
+use crate::config::RunConfig;
 use crate::directory::RunDirectory;
 use crate::events::{Observer, Outcome};
 use crate::peers::Peers;
@@ -25,7 +26,7 @@ use millstream::tokenizer::Tokenizer;
 #[derive(Clone)]
 pub(super) struct Rank {
     /// The config of the whole run.
-    pub(super) config: Config,
+    pub(super) config: RunConfig,
     pub(super) peers: Peers,
     tokenizer: Arc<dyn Tokenizer>,
     beginning: Beginning,
@@ -40,7 +41,7 @@ pub(super) enum Beginning {
 /// A run that is ready for its first step, on one rank.
 struct Begun {
     /// The config of the whole run, with the settings from a model of `train.init`.
-    config: Config,
+    config: RunConfig,
     trainer: Trainer,
     loader: Loader,
     directory: RunDirectory,
@@ -48,8 +49,12 @@ struct Begun {
 
 impl Rank {
     /// This process, as its launcher has started it.
-    pub(super) fn new(config: &Config, tokenizer: Arc<dyn Tokenizer>, beginning: Beginning) -> Result<Self> {
-        Ok(Self { config: config.clone(), peers: Peers::join(&config.pipeline)?, tokenizer, beginning })
+    pub(super) fn new(
+        config: &RunConfig,
+        tokenizer: Arc<dyn Tokenizer>,
+        beginning: Beginning,
+    ) -> Result<Self> {
+        Ok(Self { config: config.clone(), peers: Peers::join(&config.data.pipeline)?, tokenizer, beginning })
     }
 
     /// The same run, as another rank.
@@ -58,7 +63,7 @@ impl Rank {
     }
 
     /// The config of this rank alone.
-    fn own(&self, config: &Config) -> Config {
+    fn own(&self, config: &RunConfig) -> RunConfig {
         for_rank(config, self.peers.world())
     }
 
@@ -79,7 +84,7 @@ impl Rank {
         observer.on_open(&loader.watch());
         let (own, watch) = (self.own(&config), Some(loader.watch()));
         let run = Run { trainer, config, directory: &directory, watch, observer };
-        run.drive(loader, async || held_out(&own, &self.tokenizer).await, stop).await
+        run.drive(loader, async || held_out(&own.data, &self.tokenizer).await, stop).await
     }
 
     /// Begins a run. The first rank makes the directory.
@@ -98,11 +103,11 @@ impl Rank {
                 (config, trainer)
             }
         };
-        let builder = Loader::builder(&self.own(&config)).with_tokenizer(self.tokenizer.clone());
+        let builder = Loader::builder(&self.own(&config).data).with_tokenizer(self.tokenizer.clone());
         let loader = opened(builder, stop).await?;
         let directory = match self.peers.is_first() {
             true => {
-                warn_of_template(&config.tokenizer, &*self.tokenizer);
+                warn_of_template(&config.data.tokenizer, &*self.tokenizer);
                 RunDirectory::create(&config, tokenizer_json)?
             }
             false => RunDirectory::unclaimed(&config),
@@ -141,14 +146,14 @@ impl Rank {
         for (step, setting) in directory.settings_in_force(checkpoint.state().step, config)? {
             observer.on_message(&format!("  with {setting}, set at step {step}"));
         }
-        let mut builder = Loader::builder(&own).with_tokenizer(self.tokenizer.clone());
+        let mut builder = Loader::builder(&own.data).with_tokenizer(self.tokenizer.clone());
         if let Some(cursor) = trainer.cursor() {
             builder = builder.with_cursor(cursor.clone());
         }
         let loader = match opened(builder, stop).await {
             Ok(loader) => loader,
             Err(error) => match Listing::load(directory.files()) {
-                Ok(was) => return Err(explain(error, &was, &own).await),
+                Ok(was) => return Err(explain(error, &was, &own.data).await),
                 Err(_) => return Err(error),
             },
         };
@@ -158,7 +163,7 @@ impl Rank {
     /// Notes which files the run reads, once for all ranks.
     fn begun(
         &self,
-        config: Config,
+        config: RunConfig,
         trainer: Trainer,
         loader: Loader,
         directory: RunDirectory,

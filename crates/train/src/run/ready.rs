@@ -1,9 +1,9 @@
 //! The checks before a run begins: no tokenizer is learned for a run that cannot start.
 
 use super::devices::for_ranks;
+use crate::config::RunConfig;
 use crate::cost::Memory;
 use crate::device;
-use millstream::config::Config;
 use millstream::error::{Error, Result};
 use millstream::world::World;
 use millstream::writable;
@@ -14,11 +14,11 @@ use millstream::writable;
 ///
 /// # Errors
 /// [`Error::Config`] with the key and what to do.
-pub fn ready(config: &Config) -> Result<()> {
+pub fn ready(config: &RunConfig) -> Result<()> {
     // A vocabulary that is not learned is known once its tokenizer is open: the trainer checks again then.
-    let vocab = config.tokenizer.train.as_ref().map_or(1, |learned| learned.vocab_size);
+    let vocab = config.data.tokenizer.train.as_ref().map_or(1, |learned| learned.vocab_size);
     for own in for_ranks(config)? {
-        batches_of_step(&own, World::planned(&own.pipeline)?)?;
+        batches_of_step(&own, World::planned(&own.data.pipeline)?)?;
         device::open(&own.train)?;
     }
     Memory::new(config, vocab).check(config)?;
@@ -32,9 +32,9 @@ pub fn ready(config: &Config) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Config`] if they cannot do so evenly.
-pub(super) fn batches_of_step(config: &Config, ranks: usize) -> Result<usize> {
+pub(super) fn batches_of_step(config: &RunConfig, ranks: usize) -> Result<usize> {
     let accumulate = config.train.accumulate;
-    if config.pipeline.batch_tokens.is_none() {
+    if config.data.pipeline.batch_tokens.is_none() {
         return Ok(accumulate);
     }
     if !accumulate.is_multiple_of(ranks) {

@@ -265,7 +265,7 @@ impl<M: LanguageModel> Trainer<M> {
         let (loss, tokens) = (losses.mean(), losses.tokens());
         self.state.loss = Some(loss);
         let flops = self.flops.as_ref().map(|_| flops);
-        let sources = losses.sources(&names(&self.config.sources));
+        let sources = losses.sources(&names(&self.config.data.sources));
         Step { number, loss, lr, grad_norm, tokens, flops, sources }
     }
 

@@ -87,7 +87,7 @@ impl<M: LanguageModel> Trainer<M> {
             validation_loss: loss,
             bits_per_byte,
             validation_tokens: losses.tokens() as u64,
-            sources: losses.sources(&names(&self.config.sources)),
+            sources: losses.sources(&names(&self.config.data.sources)),
         }))
     }
 

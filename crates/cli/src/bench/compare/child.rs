@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::super::consumer::{Consumer, Spend};
 use super::super::process::{cpu_seconds, peak_rss_bytes};
 use super::super::rate;
-use crate::{hint, print_json};
-use millstream::{Batch, Config, Error, Loader, Result, loader};
+use crate::{RunConfig, hint, print_json};
+use millstream::{Batch, Error, Loader, Result, loader};
 
 /// How often it reports progress.
 const TELL: Duration = Duration::from_millis(100);
@@ -59,7 +59,7 @@ pub(super) enum Takes {
 /// The orders of a child.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Orders {
-    pub(super) config: Config,
+    pub(super) config: RunConfig,
     pub(super) way: Way,
     pub(super) takes: Takes,
     pub(super) batches: u64,
@@ -107,7 +107,7 @@ pub(crate) async fn serve() -> Result<()> {
 }
 
 async fn measure(Orders { config, way, takes, batches: wanted }: Orders) -> Result<Measured> {
-    let tokenizer = loader::open_tokenizer(&config).await?;
+    let tokenizer = loader::open_tokenizer(&config.data).await?;
     let mut consumer = match takes {
         Takes::Simulated { spend, seconds } => {
             Consumer::Simulated(spend, Duration::try_from_secs_f64(seconds).unwrap_or_default())
@@ -116,7 +116,8 @@ async fn measure(Orders { config, way, takes, batches: wanted }: Orders) -> Resu
         Takes::Train => Consumer::trainer(&config, &*tokenizer)?,
     };
     let opened = Instant::now();
-    let builder = Loader::builder(&config).with_tokenizer(tokenizer).with_on_demand(way == Way::OnDemand);
+    let builder =
+        Loader::builder(&config.data).with_tokenizer(tokenizer).with_on_demand(way == Way::OnDemand);
     let mut batches = builder.open().await?.take(wanted as usize).boxed();
     if way == Way::LoadAll {
         batches = load_all(batches).await?;

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::GRAIN;
 use super::numbers::Numbers;
-use millstream::config::TrainConfig;
+use crate::config::TrainConfig;
 
 /// The constants of all steps.
 #[derive(Clone, Debug)]

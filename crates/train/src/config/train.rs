@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::require;
-use crate::error::{Error, Result};
+use millstream::config::reading::{
+    Bound, Bounded, COUNT, Limit, NOT_NEGATIVE, Number, POSITIVE, SHARE, require,
+};
+use millstream::error::{Error, Result};
 
 /// Steps, optimizer, schedule, and what is written when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = millstream::config::reading::describe::<TrainConfig>))]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainConfig {
     /// The run directory.
@@ -187,15 +189,7 @@ impl TrainConfig {
             return Err(Error::config("train.devices", problem));
         }
         require(!self.out.as_os_str().is_empty(), "train.out", "\"\"", "a directory's name")?;
-        let positive = [
-            ("train.steps", self.steps),
-            ("train.accumulate", self.accumulate as u64),
-            ("train.keep", self.keep as u64),
-        ];
-        for (key, value) in positive {
-            require(value > 0, key, value, "at least 1")?;
-        }
-        require(self.lr > 0.0 && self.lr.is_finite(), "train.lr", self.lr, "more than 0")?;
+        self.check_bounds("train")?;
         let decay = self.decay.unwrap_or(1);
         let wanted = format!("from 1 to train.steps ({})", self.steps);
         require((1..=self.steps).contains(&decay), "train.decay", decay, &wanted)?;
@@ -204,15 +198,26 @@ impl TrainConfig {
                            that schedule";
             return Err(Error::config("train.decay", problem));
         }
-        require((0.0..=self.lr).contains(&self.min_lr), "train.min_lr", self.min_lr, "from 0 to train.lr")?;
-        require(self.weight_decay >= 0.0, "train.weight_decay", self.weight_decay, "at least 0")?;
-        require((0.0..1.0).contains(&self.beta1), "train.beta1", self.beta1, "at least 0 and less than 1")?;
-        require((0.0..1.0).contains(&self.beta2), "train.beta2", self.beta2, "at least 0 and less than 1")?;
-        require(self.epsilon > 0.0, "train.epsilon", self.epsilon, "more than 0")?;
-        let peak = self.peak_tflops.unwrap_or(1.0);
-        // Between what a small board reaches and more than any device does.
-        let wanted = "from 0.001 to 1000000, in TFLOP/s (10^12 operations per second)";
-        require((0.001..=1e6).contains(&peak), "train.peak_tflops", peak, wanted)?;
-        require(self.clip >= 0.0, "train.clip", self.clip, "at least 0")
+        require(self.min_lr <= self.lr, "train.min_lr", self.min_lr, "from 0 to train.lr")
     }
 }
+
+impl Bounded for TrainConfig {
+    const BOUNDS: &'static [Limit<Self>] = &[
+        ("steps", COUNT, |train| train.steps.number()),
+        ("accumulate", COUNT, |train| train.accumulate.number()),
+        ("lr", POSITIVE, |train| train.lr.number()),
+        ("min_lr", NOT_NEGATIVE, |train| train.min_lr.number()),
+        ("decay", COUNT, |train| train.decay.number()),
+        ("weight_decay", NOT_NEGATIVE, |train| train.weight_decay.number()),
+        ("beta1", SHARE, |train| train.beta1.number()),
+        ("beta2", SHARE, |train| train.beta2.number()),
+        ("epsilon", POSITIVE, |train| train.epsilon.number()),
+        ("clip", NOT_NEGATIVE, |train| train.clip.number()),
+        ("peak_tflops", PEAK, |train| train.peak_tflops.number()),
+        ("keep", COUNT, |train| train.keep.number()),
+    ];
+}
+
+/// From what a small board reaches to more than any device does.
+const PEAK: Bound = Bound::Noted(&Bound::Within(0.001, 1e6), ", in TFLOP/s (10^12 operations per second)");

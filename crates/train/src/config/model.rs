@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::require;
-use crate::error::Result;
+use millstream::config::reading::{Bound, Bounded, COUNT, Limit, Number, POSITIVE, require};
+use millstream::error::Result;
 
 /// The shape of a decoder-only transformer.
 ///
 /// The vocabulary comes from the tokenizer, and the context length from `pipeline.seq_len`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = millstream::config::reading::describe::<ModelConfig>))]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
     /// How many transformer blocks the model has.
@@ -61,7 +61,7 @@ pub enum Activation {
 
 /// How the frequencies of a rotary position embedding are changed for longer texts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = millstream::config::reading::describe::<RopeScaling>))]
 #[serde(default, deny_unknown_fields)]
 pub struct RopeScaling {
     /// Which frequencies are changed.
@@ -135,43 +135,54 @@ impl ModelConfig {
     /// Checks each key, and what they are together.
     ///
     /// # Errors
-    /// [`Error::Config`](crate::Error::Config) with the first that cannot be.
+    /// [`Error::Config`](millstream::Error::Config) with the first that cannot be.
     pub fn validate(&self) -> Result<()> {
-        require(self.layers > 0, "model.layers", self.layers, "at least 1")?;
-        require(self.heads > 0, "model.heads", self.heads, "at least 1")?;
-        require(self.d_ff > 0, "model.d_ff", self.d_ff, "at least 1")?;
+        self.check_bounds("model")?;
         match self.head_dim {
             Some(head) => {
-                require(self.d_model > 0, "model.d_model", self.d_model, "at least 1")?;
-                let wanted = "an even number of at least 2, as rotary embedding turns pairs";
-                require(head > 0 && head.is_multiple_of(2), "model.head_dim", head, wanted)?;
+                let wanted = "an even number, as rotary embedding turns pairs";
+                require(head.is_multiple_of(2), "model.head_dim", head, wanted)?;
             }
             None => {
                 let wanted =
                     format!("a multiple of twice model.heads ({}), unless model.head_dim is set", self.heads);
-                let is_split = self.d_model > 0 && self.d_model.is_multiple_of(2 * self.heads);
-                require(is_split, "model.d_model", self.d_model, &wanted)?;
+                require(self.d_model.is_multiple_of(2 * self.heads), "model.d_model", self.d_model, &wanted)?;
             }
         }
         let kv_heads = self.kv_heads();
         let wanted = format!("a divisor of model.heads ({})", self.heads);
-        require(kv_heads > 0 && self.heads.is_multiple_of(kv_heads), "model.kv_heads", kv_heads, &wanted)?;
-        let vocab = self.vocab_size.unwrap_or(1);
-        require(vocab > 0, "model.vocab_size", vocab, "at least 1")?;
-        require(self.rope_theta > 1.0, "model.rope_theta", self.rope_theta, "more than 1")?;
-        self.rope_scaling.map_or(Ok(()), |scaling| scaling.validate())?;
-        require(self.norm_epsilon > 0.0, "model.norm_epsilon", self.norm_epsilon, "more than 0")
+        require(self.heads.is_multiple_of(kv_heads), "model.kv_heads", kv_heads, &wanted)?;
+        self.rope_scaling.map_or(Ok(()), |scaling| scaling.validate())
     }
+}
+
+impl Bounded for ModelConfig {
+    const BOUNDS: &'static [Limit<Self>] = &[
+        ("layers", COUNT, |model| model.layers.number()),
+        ("d_model", Bound::AtLeast(2.0), |model| model.d_model.number()),
+        ("heads", COUNT, |model| model.heads.number()),
+        ("kv_heads", COUNT, |model| model.kv_heads.number()),
+        ("head_dim", Bound::AtLeast(2.0), |model| model.head_dim.number()),
+        ("d_ff", COUNT, |model| model.d_ff.number()),
+        ("vocab_size", COUNT, |model| model.vocab_size.number()),
+        ("rope_theta", Bound::Above(1.0), |model| model.rope_theta.number()),
+        ("norm_epsilon", POSITIVE, |model| model.norm_epsilon.number()),
+    ];
 }
 
 impl RopeScaling {
     fn validate(&self) -> Result<()> {
-        let key = |name: &str| format!("model.rope_scaling.{name}");
+        self.check_bounds("model.rope_scaling")?;
         let (low, high) = (self.low_freq_factor, self.high_freq_factor);
-        require(self.factor >= 1.0 && self.factor.is_finite(), &key("factor"), self.factor, "at least 1")?;
-        require(low > 0.0, &key("low_freq_factor"), low, "more than 0")?;
-        require(high > low && high.is_finite(), &key("high_freq_factor"), high, "more than low_freq_factor")?;
-        let length = self.original_seq_len;
-        require(length > 0, &key("original_seq_len"), length, "at least 1")
+        require(high > low, "model.rope_scaling.high_freq_factor", high, "more than low_freq_factor")
     }
+}
+
+impl Bounded for RopeScaling {
+    const BOUNDS: &'static [Limit<Self>] = &[
+        ("factor", Bound::AtLeast(1.0), |scaling| scaling.factor.number()),
+        ("low_freq_factor", POSITIVE, |scaling| scaling.low_freq_factor.number()),
+        ("high_freq_factor", POSITIVE, |scaling| scaling.high_freq_factor.number()),
+        ("original_seq_len", COUNT, |scaling| scaling.original_seq_len.number()),
+    ];
 }
