@@ -115,11 +115,20 @@ pub(super) fn resume(from: &ResumeFrom) -> String {
     command(arguments)
 }
 
+/// Whether this command reads the newest checkpoint of a run, and trains nothing.
+fn only_reads_a_checkpoint() -> bool {
+    let reads = program().arguments().next().is_some_and(|name| name == "generate" || name == "model");
+    reads && !program().arguments().any(|argument| argument == "--at")
+}
+
 /// What to run after an error of a command that has read the config `written`, on lines.
 pub(super) fn after(error: &Error, written: Option<&Written>) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(from) = error.resume_from() {
-        lines.push(format!("resume with: {}", resume(from)));
+        lines.push(match from.step.filter(|_| only_reads_a_checkpoint()) {
+            Some(step) => format!("take that one with: {} --at {step}", same_command()),
+            None => format!("resume with: {}", resume(from)),
+        });
     }
     if let Error::Diverged { batches, .. } = error
         && let Some(Written { config: Some(config), settings }) = written

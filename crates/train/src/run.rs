@@ -100,6 +100,7 @@ pub async fn resume_from(
     observer: &mut dyn Observer,
     stop: impl Future<Output = ()>,
 ) -> Result<Outcome> {
-    let beginning = Beginning::Resumed { directory: directory.clone(), checkpoint: checkpoint.clone() };
+    let beginning =
+        Beginning::Resumed { directory: directory.clone(), checkpoint: Box::new(checkpoint.clone()) };
     replicas::train(Rank::new(config, tokenizer, beginning)?, observer, pin!(stop)).await
 }

@@ -7,8 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::Float64Type;
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, new_null_array};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Fields, Schema};
 
 use super::decode::share;
@@ -28,7 +27,7 @@ mod parts;
 
 use absent::Absent;
 pub(crate) use arrow::ArrowFormat;
-use filter::Filter;
+use filter::{Filter, cell};
 pub(crate) use parquet::ParquetFormat;
 
 /// The most batches decoded for one slab: reading pauses there even where few rows are documents.
@@ -100,22 +99,12 @@ impl Columns {
     /// The documents of a batch.
     fn rows(&self, batch: &RecordBatch) -> Result<Rows, String> {
         let text = column(batch, &self.text)?;
-        let text = match text.data_type() {
-            DataType::Dictionary(_, values) => arrow_cast::cast(&text, values).map_err(|e| e.to_string())?,
-            DataType::Null => new_null_array(&DataType::Utf8, text.len()),
-            _ => text,
-        };
         let weights = match &self.sample {
             None => None,
-            Some(sample) => {
-                let column = column(batch, &sample.field)?;
-                Some((
-                    arrow_cast::cast(&column, &DataType::Float64).map_err(|e| e.to_string())?,
-                    sample.clone(),
-                ))
-            }
+            Some(sample) => Some((column(batch, &sample.field)?, sample.clone())),
         };
-        let wanted = self.filter.as_ref().map(|filter| filter.rows(batch)).transpose()?;
+        let wanted = self.filter.as_ref().map(|filter| filter.rows(batch)).transpose();
+        let wanted = wanted.map_err(|problem| format!("where: {problem}"))?;
         Ok(Rows { text, max: self.max, weights, wanted })
     }
 }
@@ -126,8 +115,8 @@ struct Rows {
     text: ArrayRef,
     max: usize,
     weights: Option<(ArrayRef, SampleConfig)>,
-    /// The rows that pass the filter.
-    wanted: Option<BooleanArray>,
+    /// For each row, whether it passes the filter.
+    wanted: Option<Vec<bool>>,
 }
 
 impl Rows {
@@ -138,14 +127,13 @@ impl Rows {
     /// Appends the document of row `index` of the batch, which is row `row` of the file. A row without text has no
     /// document.
     fn append(&self, index: usize, row: u64, window: &mut Window) {
-        let is_wanted =
-            self.wanted.as_ref().is_none_or(|wanted| wanted.is_valid(index) && wanted.value(index));
-        if !is_wanted || self.text.is_null(index) {
+        if self.wanted.as_ref().is_some_and(|wanted| !wanted[index]) {
             return;
         }
+        // Columns of other types than text were refused when the file was opened.
+        let Some(bytes) = cell(&self.text, index).bytes() else { return };
         match self.share(index) {
             Ok(share) => {
-                let bytes = self.bytes(index);
                 let held = &bytes[..bytes.len().min(self.max + 1)];
                 window.record(row, row + 1, held, bytes.len() as u64, share);
             }
@@ -159,25 +147,8 @@ impl Rows {
     fn share(&self, index: usize) -> Result<f64, String> {
         let Some((weights, sample)) = &self.weights else { return Ok(1.0) };
         let named = |what: &str| format!("column {:?} is {what}", sample.field);
-        if weights.is_null(index) {
-            return Err(named("null and not a number"));
-        }
-        let weight = weights.as_primitive::<Float64Type>().value(index);
+        let weight = cell(weights, index).float().ok_or_else(|| named("null and not a number"))?;
         share(weight, sample.max).map_err(|what| named(&what))
-    }
-
-    fn bytes(&self, index: usize) -> &[u8] {
-        let text = &self.text;
-        match text.data_type() {
-            DataType::Utf8 => text.as_string::<i32>().value(index).as_bytes(),
-            DataType::LargeUtf8 => text.as_string::<i64>().value(index).as_bytes(),
-            DataType::Utf8View => text.as_string_view().value(index).as_bytes(),
-            DataType::Binary => text.as_binary::<i32>().value(index),
-            DataType::LargeBinary => text.as_binary::<i64>().value(index),
-            DataType::BinaryView => text.as_binary_view().value(index),
-            // Other types were refused when the file was opened.
-            _ => &[],
-        }
     }
 }
 

@@ -285,8 +285,8 @@ fn the_card_has_front_matter_and_the_figures_of_the_run() {
 
 /// The logits that a model has for ids, as the library reads it.
 fn logits(directory: &std::path::Path, tokenizer: &dyn Tokenizer, ids: &[i32]) -> Vec<f32> {
-    let mut config = Config::default();
-    config.pipeline.seq_len = 64;
+    let mut config = RunConfig::default();
+    config.data.pipeline.seq_len = 64;
     let pretrained = Pretrained::open(directory).expect("a model");
     let model = pretrained.model_without_autodiff(&config, tokenizer).expect("it is read");
     let ids = Tensor::<1, Int>::from_data(ids, &Device::flex()).unsqueeze::<2>();

@@ -35,7 +35,7 @@ pub(super) struct Rank {
 #[derive(Clone)]
 pub(super) enum Beginning {
     New { tokenizer_json: Option<String> },
-    Resumed { directory: RunDirectory, checkpoint: Checkpoint },
+    Resumed { directory: RunDirectory, checkpoint: Box<Checkpoint> },
 }
 
 /// A run that is ready for its first step, on one rank.

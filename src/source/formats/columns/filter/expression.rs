@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::scalar::{Binary, Scalar};
+
 /// An operand, and the steps on it from left to right: `a + b > 3` adds `b`, and then compares with 3.
 ///
 /// A chain is a list, however long it is. Only the right side of an operator nests.
@@ -15,20 +17,11 @@ pub(super) struct Expression {
 pub(super) enum Operand {
     /// The dotted name of a column.
     Column(String),
-    Literal(Literal),
+    Text(String),
+    /// Another constant.
+    Value(Scalar<'static>),
     Not(Box<Expression>),
     Negative(Box<Expression>),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Literal {
-    Whole(i64),
-    /// A whole number that only an unsigned one can hold.
-    Unsigned(u64),
-    Float(f64),
-    Text(String),
-    Truth(bool),
-    Null,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -57,22 +50,6 @@ pub(super) enum Step {
     },
 }
 
-/// A comparison or a computation.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Binary {
-    Equal,
-    NotEqual,
-    Less,
-    AtMost,
-    Greater,
-    AtLeast,
-    Plus,
-    Minus,
-    Times,
-    Divide,
-    Remainder,
-}
-
 impl Expression {
     /// Adds the dotted names of its columns to `names`.
     pub(super) fn names<'a>(&'a self, names: &mut BTreeSet<&'a str>) {
@@ -80,7 +57,7 @@ impl Expression {
             Operand::Column(name) => {
                 names.insert(name);
             }
-            Operand::Literal(_) => {}
+            Operand::Text(_) | Operand::Value(_) => {}
             Operand::Not(inner) | Operand::Negative(inner) => inner.names(names),
         }
         for step in &self.steps {

@@ -9,7 +9,8 @@ use winnow::error::ParserError;
 use winnow::stream::Stream;
 use winnow::token::{any, one_of, rest, take_till, take_until, take_while};
 
-use super::expression::{Binary, Expression, Literal, Operand, Step};
+use super::expression::{Expression, Operand, Step};
+use super::scalar::{Binary, Scalar};
 use crate::source::excerpt::excerpt;
 
 #[cfg(test)]
@@ -102,7 +103,7 @@ fn operand(input: &mut &str, depth: u8) -> Parsed<Expression> {
     } else if has(input, keyword("not"))? {
         Operand::Not(Box::new(expression(input, Binding::Not, depth)?))
     } else {
-        must(alt((literal.map(Operand::Literal), column)), "a column or a value").parse_next(input)?
+        must(alt((constant, column)), "a column or a value").parse_next(input)?
     };
     Ok(Expression { operand, steps: Vec::new() })
 }
@@ -175,15 +176,14 @@ fn step(input: &mut &str, operator: Operator, depth: u8) -> Parsed<Step> {
     })
 }
 
-fn literal(input: &mut &str) -> Parsed<Literal> {
-    alt((
-        keyword("null").value(Literal::Null),
-        keyword("true").value(Literal::Truth(true)),
-        keyword("false").value(Literal::Truth(false)),
-        token(quoted('\'')).map(Literal::Text),
-        token(number.verify_map(figures)),
-    ))
-    .parse_next(input)
+fn constant(input: &mut &str) -> Parsed<Operand> {
+    let value = alt((
+        keyword("null").value(Scalar::Null),
+        keyword("true").value(Scalar::Truth(true)),
+        keyword("false").value(Scalar::Truth(false)),
+        token(number.verify_map(Scalar::read)),
+    ));
+    alt((token(quoted('\'')).map(Operand::Text), value.map(Operand::Value))).parse_next(input)
 }
 
 /// The dotted name of a column.
@@ -214,12 +214,6 @@ fn number<'a>(input: &mut &'a str) -> Parsed<&'a str> {
 
 fn digits<'a>(input: &mut &'a str) -> Parsed<&'a str> {
     take_while(1.., '0'..='9').parse_next(input)
-}
-
-fn figures(number: &str) -> Option<Literal> {
-    let whole = || number.parse().map(Literal::Whole);
-    let unsigned = |_| number.parse().map(Literal::Unsigned);
-    whole().or_else(unsigned).ok().or_else(|| number.parse().map(Literal::Float).ok())
 }
 
 fn keyword<'a>(wanted: &'static str) -> impl Parser<&'a str, (), Fault> {

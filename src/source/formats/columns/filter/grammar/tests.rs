@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::{Binary, Binding, DEEPEST, Expression, Literal, Operand, Operator, Step, parse, word};
+use super::{Binary, Binding, DEEPEST, Expression, Operand, Operator, Scalar, Step, parse, word};
 
 /// Reads a text that is an expression.
 fn read(text: &str) -> Expression {
@@ -71,18 +71,20 @@ fn words_names_and_values_are_those_of_sql() {
     for (text, name) in [(r#""""a""""#, r#""a""#), ("`a``'b`", "a`'b"), ("\"true\"", "true"), ("\"\"", "")] {
         assert_eq!(read(text), column(name), "{text}");
     }
+    let whole = |number: i128| Operand::Value(Scalar::whole(number));
+    let float = |number: f64| Operand::Value(Scalar::Float(number));
     let values = [
-        ("'it''s \"é\" --'", Literal::Text("it's \"é\" --".to_owned())),
-        ("''", Literal::Text(String::new())),
-        ("9223372036854775807", Literal::Whole(i64::MAX)),
-        ("18446744073709551615", Literal::Unsigned(u64::MAX)),
-        ("18446744073709551616", Literal::Float(18446744073709551616.0)),
-        ("1E+2", Literal::Float(100.0)),
-        ("True", Literal::Truth(true)),
-        ("NULL", Literal::Null),
+        ("'it''s \"é\" --'", Operand::Text("it's \"é\" --".to_owned())),
+        ("''", Operand::Text(String::new())),
+        ("18446744073709551616", whole(1 << 64)),
+        ("170141183460469231731687303715884105727", whole(i128::MAX)),
+        ("170141183460469231731687303715884105728", float(2_f64.powi(127))),
+        ("1E+2", float(100.0)),
+        ("True", Operand::Value(Scalar::Truth(true))),
+        ("NULL", Operand::Value(Scalar::Null)),
     ];
     for (text, value) in values {
-        assert_eq!(read(text).operand, Operand::Literal(value), "{text}");
+        assert_eq!(read(text).operand, value, "{text}");
     }
 }
 
@@ -209,12 +211,12 @@ impl Writer {
             Operand::Not(inner) => return prefixed("not", inner, Binding::Not),
             Operand::Negative(inner) => return prefixed("-", inner, Binding::Product),
             Operand::Column(name) => quoted_name(name),
-            Operand::Literal(Literal::Whole(number)) => number.to_string(),
-            Operand::Literal(Literal::Unsigned(number)) => number.to_string(),
-            Operand::Literal(Literal::Float(number)) => format!("{number:?}"),
-            Operand::Literal(Literal::Text(text)) => format!("'{}'", text.replace('\'', "''")),
-            Operand::Literal(Literal::Truth(truth)) => truth.to_string(),
-            Operand::Literal(Literal::Null) => "null".to_owned(),
+            Operand::Text(text) => format!("'{}'", text.replace('\'', "''")),
+            Operand::Value(Scalar::Null) => "null".to_owned(),
+            Operand::Value(Scalar::Truth(truth)) => truth.to_string(),
+            Operand::Value(Scalar::Exact { digits, .. }) => digits.to_string(),
+            Operand::Value(Scalar::Float(number)) => format!("{number:?}"),
+            Operand::Value(other) => unreachable!("no text writes {other:?}"),
         })
     }
 
@@ -293,16 +295,18 @@ fn operator_of(step: &Step) -> Operator {
 
 fn operand_alone() -> impl Strategy<Value = Operand> {
     let name = prop_oneof!["[a-zé_#@][a-z0-9$]{0,3}(\\.[a-z]{1,3})?", ".{0,6}", Just("not".to_owned())];
-    let literal = prop_oneof![
-        (0..=i64::MAX).prop_map(Literal::Whole),
-        (1 << 63..=u64::MAX).prop_map(Literal::Unsigned),
-        (0.0..=f64::MAX).prop_map(Literal::Float),
-        (0.0..9.0).prop_map(Literal::Float),
-        ".{0,6}".prop_map(Literal::Text),
-        any::<bool>().prop_map(Literal::Truth),
-        Just(Literal::Null),
+    let value = prop_oneof![
+        (0..=i128::MAX).prop_map(Scalar::whole),
+        (0.0..=f64::MAX).prop_map(Scalar::Float),
+        (0.0..9.0).prop_map(Scalar::Float),
+        any::<bool>().prop_map(Scalar::Truth),
+        Just(Scalar::Null),
     ];
-    prop_oneof![name.prop_map(Operand::Column), literal.prop_map(Operand::Literal)]
+    prop_oneof![
+        2 => name.prop_map(Operand::Column),
+        1 => ".{0,6}".prop_map(Operand::Text),
+        2 => value.prop_map(Operand::Value),
+    ]
 }
 
 fn expression() -> impl Strategy<Value = Expression> {
