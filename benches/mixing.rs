@@ -27,7 +27,6 @@ mod measure;
 
 use clap::ValueEnum;
 use millstream::Source;
-use millstream::config::ShuffleWindow;
 use serde_json::{Value, json};
 
 use crate::common::{positive, runtime};
@@ -46,10 +45,10 @@ pub(crate) struct Options {
     /// Each with so many lanes
     #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = positive, default_values_t = [1_usize, 16])]
     lanes: Vec<usize>,
-    /// Each with such windows, in documents, or `all` for token shards
+    /// Each with such windows, in documents, or `global` for token shards
     #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = window)]
-    #[arg(default_values_t = [ShuffleWindow::Fixed(64), ShuffleWindow::Fixed(2048), ShuffleWindow::All])]
-    windows: Vec<ShuffleWindow>,
+    #[arg(default_values = ["64", "2048", "global"])]
+    windows: Vec<Option<usize>>,
     /// How many batches are read at most
     #[arg(long, value_name = "N", default_value_t = 6000)]
     batches: u64,
@@ -61,9 +60,9 @@ pub(crate) struct Options {
     mb: Option<usize>,
 }
 
-/// A number of documents, or `all`.
-fn window(text: &str) -> Result<ShuffleWindow, &'static str> {
-    if text == "all" { Ok(ShuffleWindow::All) } else { positive(text).map(ShuffleWindow::Fixed) }
+/// A number of documents, or `global`.
+fn window(text: &str) -> Result<Option<usize>, &'static str> {
+    if text == "global" { Ok(None) } else { positive(text).map(Some) }
 }
 
 pub(crate) fn run(options: &Options, is_trial: bool) {
@@ -93,9 +92,7 @@ async fn compare(case: Case, options: &Options, is_trial: bool) {
         cut["split"] = json!(split);
     }
     for &lanes in &options.lanes {
-        let windows =
-            options.windows.iter().filter(|window| case.is_stored() || **window != ShuffleWindow::All);
-        for &window in windows {
+        for &window in options.windows.iter().filter(|window| case.is_stored() || window.is_some()) {
             print(case, &cut, Some((lanes, window)), (&index, options.batches)).await;
         }
     }
@@ -105,18 +102,21 @@ async fn compare(case: Case, options: &Options, is_trial: bool) {
 async fn print(
     case: Case,
     source: &Value,
-    order: Option<(usize, ShuffleWindow)>,
+    order: Option<(usize, Option<usize>)>,
     (index, most): (&Index, u64),
 ) {
     let pipeline = match order {
-        Some((lanes, window)) => json!({ "lanes": lanes, "window": window }),
+        Some((lanes, Some(window))) => json!({ "lanes": lanes, "window": window }),
+        Some((lanes, None)) => json!({ "lanes": lanes, "shuffle": "global" }),
         None => json!({}),
     };
     let config = corpus::config(source.clone(), pipeline);
     let figures = measure::measure(&config, index, FIRST, most).await;
     let [first, all] = figures.each_ref().map(|figures| five(figures, index.len()));
     let (lanes, window) = match order {
-        Some((lanes, window)) => (lanes.to_string(), window.to_string()),
+        Some((lanes, window)) => {
+            (lanes.to_string(), window.map_or("global".to_owned(), |window| window.to_string()))
+        }
         None => ("auto".to_owned(), "auto".to_owned()),
     };
     let (splits, batches) = (open(source).await.splits(), figures[1].batches);

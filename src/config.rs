@@ -26,7 +26,6 @@ pub mod reading;
 #[cfg(feature = "schema")]
 mod schema;
 mod seconds;
-mod shuffle_window;
 mod source;
 mod store;
 mod synthetic;
@@ -42,9 +41,8 @@ pub use mixture::{MixtureChange, MixtureConfig};
 pub use or_auto::OrAuto;
 pub use packing::{PackRule, Packing};
 pub use pin::PinConfig;
-pub use pipeline::{Last, PipelineConfig, Uneven};
+pub use pipeline::{Last, PipelineConfig, ShuffleRule, Uneven};
 pub use seconds::Seconds;
-pub use shuffle_window::ShuffleWindow;
 pub use source::{
     CsvConfig, DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind, TokenCacheConfig,
 };

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use futures::future::{Either, join_all, select};
 use serde::Serialize;
 
-use crate::config::{Config, PipelineConfig, ShuffleWindow, SourceConfig, SourceKind};
+use crate::config::{Config, PipelineConfig, ShuffleRule, SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 use crate::loader::{open_tokenizer_for, ready};
 use crate::pin::Pinning;
@@ -145,8 +145,9 @@ async fn opened(config: &Config, directory: &Path, world: World) -> Result<Opene
     config.sources.iter().enumerate().try_for_each(refuse)?;
     // The launcher's rank says which part this process makes, and not which lanes it reads. The text is read split by
     // split, whatever the order in which its documents will be read.
-    let window = ShuffleWindow::Fixed(1);
-    let pipeline = PipelineConfig { rank: None, world: Some(1), window, ..config.pipeline.clone() };
+    let shuffle = ShuffleRule::Window;
+    let pipeline =
+        PipelineConfig { rank: None, world: Some(1), shuffle, window: 1.into(), ..config.pipeline.clone() };
     ready(&Config { pipeline, ..config.clone() }, &source)?;
     // Learning a tokenizer takes a while: a directory in use is reported first.
     let (settings, directory) = (config.clone(), directory.to_owned());

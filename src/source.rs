@@ -321,8 +321,8 @@ impl Source {
     /// Returns the documents of one lane from `start` on. The default cursor is the beginning.
     ///
     /// # Panics
-    /// If `lane.lane` is not less than `lane.lanes`, or `lane.interleave` is 0, or `lane.shuffle_all` is set and the tokens are
-    /// not stored.
+    /// If `lane.lane` is not less than `lane.lanes`, or `lane.interleave` is 0, or `lane.shuffle_global` is set and the
+    /// tokens are not stored.
     pub fn lane(&self, lane: Lane, start: &LaneCursor) -> Documents {
         self.recorded_lane(lane, start).0
     }
@@ -340,7 +340,7 @@ impl Source {
         let (cancel, cancellable) = CancelToken::new();
         let is_remote = self.corpus.has_remote(self.dealt.clone());
         let has_tokens = self.dealt.is_empty() || self.corpus.has_shards(self.dealt.clone());
-        assert!(!lane.shuffle_all || has_tokens, "documents that are not in token shards");
+        assert!(!lane.shuffle_global || has_tokens, "documents that are not in token shards");
         let opener = match is_remote {
             true => self.corpus.planned(self.dealt.clone(), self.budget.as_ref(), cancellable),
             false => self.corpus.unplanned(cancellable),

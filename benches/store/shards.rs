@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt, stream};
-use millstream::config::{Config, ShuffleWindow, SourceConfig, TokenizerConfig};
+use millstream::config::{Config, ShuffleRule, SourceConfig, TokenizerConfig};
 use millstream::prepare::prepare;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Loader, Result};
@@ -68,24 +68,19 @@ pub(crate) fn compare(bytes: usize, rounds: usize) -> Result<()> {
     }
     println!("shards       from a warm cache: {:.0}% of the rate from disk", 100.0 * median(ratios));
     for (place, config) in [("at 50 ms latency", config(server.url("corpus"))), ("on disk", near)] {
-        let shuffled = with_window(&config, ShuffleWindow::All);
+        let mut shuffled = config.clone();
+        shuffled.pipeline.shuffle = ShuffleRule::Global;
         let mut ratios = Vec::new();
         for _ in 0..rounds {
             let [all, windows] = [&shuffled, &config].map(|config| runtime.block_on(epoch(config, SHUFFLED)));
             ratios.push(windows?.as_secs_f64() / all?.as_secs_f64());
         }
         println!(
-            "shards       {place}, window = \"all\": {:.0}% of the rate of windows",
+            "shards       {place}, shuffle = \"global\": {:.0}% of the rate of windows",
             100.0 * median(ratios)
         );
     }
     Ok(())
-}
-
-fn with_window(config: &Config, window: ShuffleWindow) -> Config {
-    let mut config = config.clone();
-    config.pipeline.window = window;
-    config
 }
 
 /// Prepares shards of some text.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{ByteCount, OrAuto, ShuffleWindow};
+use super::{ByteCount, OrAuto};
 use crate::error::{Error, Result};
 
 /// What a number may be. No bound has room for infinity.
@@ -172,15 +172,6 @@ impl Number for OrAuto {
     fn number(&self) -> Option<f64> {
         match self {
             Self::Auto => None,
-            Self::Fixed(number) => number.number(),
-        }
-    }
-}
-
-impl Number for ShuffleWindow {
-    fn number(&self) -> Option<f64> {
-        match self {
-            Self::Auto | Self::All => None,
             Self::Fixed(number) => number.number(),
         }
     }

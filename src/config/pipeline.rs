@@ -1,9 +1,11 @@
 //! `[pipeline]`: how ids become batches.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{Bound, Bounded, COUNT, Limit, Number, SHARE, require};
-use super::{ByteCount, OrAuto, PackRule, Packing, PinConfig, ShuffleWindow};
+use super::{ByteCount, OrAuto, PackRule, Packing, PinConfig};
 use crate::error::{Error, Result};
 
 /// The order of documents, the shape of batches, and how much runs ahead.
@@ -22,10 +24,11 @@ pub struct PipelineConfig {
     pub lanes: OrAuto,
     /// Whether each epoch deals the splits in a different order.
     pub shuffle_splits: bool,
+    /// Which documents are shuffled together.
+    pub shuffle: ShuffleRule,
     /// How many documents of a lane are shuffled together; 1 keeps their order. `auto` divides 2,048
-    /// documents among the lanes. `all` shuffles all documents of each source together, anew in each epoch; the
-    /// sources are then token shards.
-    pub window: ShuffleWindow,
+    /// documents among the lanes. `shuffle = "window"` only.
+    pub window: OrAuto,
     /// How many inputs a row has, each with the next id as its target.
     pub seq_len: usize,
     /// The rule by which documents fill rows.
@@ -81,6 +84,29 @@ pub struct PipelineConfig {
     pub pin: PinConfig,
 }
 
+/// Which documents are shuffled together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ShuffleRule {
+    /// Those of a window of a lane.
+    #[default]
+    Window,
+    /// All of a source, of all lanes, anew in each epoch. The sources are token shards.
+    Global,
+}
+
+impl fmt::Display for ShuffleRule {
+    /// Writes the name that configs use.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Window => "window",
+            Self::Global => "global",
+        })
+    }
+}
+
 /// What happens when some lanes of a finite stream end before others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -128,7 +154,8 @@ impl Default for PipelineConfig {
         Self {
             lanes: OrAuto::Auto,
             shuffle_splits: true,
-            window: ShuffleWindow::Auto,
+            shuffle: ShuffleRule::default(),
+            window: OrAuto::Auto,
             seq_len: 1024,
             pack: PackRule::default(),
             ahead: 1,
@@ -160,19 +187,18 @@ impl PipelineConfig {
         self.lanes.or(auto)
     }
 
-    /// How many documents of a lane wait to be shuffled together, given this many [`lanes`](Self::lanes). With `all` it
-    /// is 1: they come in their order, and none waits.
+    /// How many documents of a lane wait to be shuffled together, given this many [`lanes`](Self::lanes). With
+    /// [`ShuffleRule::Global`] it is 1: they come in their order, and none waits.
     pub fn window(&self) -> usize {
-        match self.window {
-            ShuffleWindow::Auto => (WINDOWS / self.lanes().max(1)).max(1),
-            ShuffleWindow::Fixed(documents) => documents,
-            ShuffleWindow::All => 1,
+        match self.shuffle {
+            ShuffleRule::Window => self.window.or((WINDOWS / self.lanes().max(1)).max(1)),
+            ShuffleRule::Global => 1,
         }
     }
 
     /// Whether all documents of a source are shuffled together.
-    pub fn shuffles_all(&self) -> bool {
-        self.window == ShuffleWindow::All
+    pub fn shuffles_globally(&self) -> bool {
+        self.shuffle == ShuffleRule::Global
     }
 
     /// How many ids a row has, padding included.
@@ -242,10 +268,16 @@ impl PipelineConfig {
         let shown = format!("{:?}", self.buckets);
         let wanted = "lengths in ascending order, the last of them pipeline.seq_len";
         require(is_ascending && fits, "pipeline.buckets", shown, wanted)?;
-        if self.shuffles_all() && !self.shuffle_splits {
-            let problem = "false keeps the order of the files, and pipeline.window = \"all\" shuffles all documents; \
-                           leave one of them out";
-            return Err(Error::config("pipeline.shuffle_splits", problem));
+        if self.shuffles_globally() {
+            for (is_beside, key, what) in [
+                (self.window != OrAuto::Auto, "pipeline.window", "shuffles so many documents together"),
+                (!self.shuffle_splits, "pipeline.shuffle_splits", "false keeps the order of the files"),
+            ] {
+                if is_beside {
+                    let all = "pipeline.shuffle = \"global\" shuffles all documents";
+                    return Err(Error::config(key, format!("{what}, and {all}; leave one of them out")));
+                }
+            }
         }
         require(self.ahead <= self.seq_len, "pipeline.ahead", self.ahead, "at most pipeline.seq_len")
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::custom::{CustomStage, CustomStages, DocumentStream, SequenceStream, TokenStream};
 use super::custom_source::CustomSource;
 use super::in_memory::InMemoryTexts;
-use crate::config::{Config, Last, OrAuto, ShuffleWindow, SourceKind, Uneven};
+use crate::config::{Config, Last, ShuffleRule, SourceKind, Uneven};
 use crate::cursor::{Cursor, LaneCursor};
 #[cfg(doc)]
 use crate::error::Error;
@@ -80,9 +80,9 @@ impl LoaderBuilder {
             }
         }
         self.config.seed = 0;
-        self.config.pipeline.shuffle_splits = true;
-        (self.config.pipeline.lanes, self.config.pipeline.window) =
-            (OrAuto::Fixed(1), ShuffleWindow::Fixed(1));
+        let pipeline = &mut self.config.pipeline;
+        (pipeline.shuffle_splits, pipeline.shuffle) = (true, ShuffleRule::Window);
+        (pipeline.lanes, pipeline.window) = (1.into(), 1.into());
         self
     }
 

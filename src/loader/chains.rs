@@ -53,7 +53,7 @@ impl Chains {
             lanes: pipeline.lanes(),
             seed: *seed,
             shuffle_splits: pipeline.shuffle_splits,
-            shuffle_all: pipeline.shuffles_all(),
+            shuffle_global: pipeline.shuffles_globally(),
             interleave: 1,
             epochs,
             holdout: self.holdout,

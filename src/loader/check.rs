@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::custom::CustomStages;
 use super::ready::{Ready, ready};
 use super::{budgets, exclude, rows, shards, stored_tokenizer, tokenizer};
-use crate::config::{Config, ShuffleWindow, SourceKind, TokenizerKind, names};
+use crate::config::{Config, SourceKind, TokenizerKind, names};
 use crate::error::Result;
 use crate::source::{Side, Source};
 use crate::world::World;
@@ -20,8 +20,8 @@ pub struct Checked {
     pub tokenizer: CheckedTokenizer,
     /// How many lanes there are.
     pub lanes: usize,
-    /// How many documents of a lane are shuffled together.
-    pub window: ShuffleWindow,
+    /// How many documents of a lane are shuffled together; `None` if all of a source are.
+    pub window: Option<usize>,
     /// How many ranks share the lanes.
     pub world: usize,
     /// How many rows a batch has over all ranks; `None` if `pipeline.batch_tokens` makes it as many as fit.
@@ -111,7 +111,7 @@ pub async fn check(config: &Config) -> Result<Checked> {
         sources: sources.collect(),
         tokenizer,
         lanes: pipeline.lanes(),
-        window: pipeline.window,
+        window: (!pipeline.shuffles_globally()).then(|| pipeline.window()),
         world,
         batch_size: pipeline.batch_tokens.is_none().then_some(pipeline.batch_size),
         seq_len: pipeline.seq_len,

@@ -39,9 +39,9 @@ pub(super) fn fingerprint(
 ) -> Fingerprint {
     let Config { seed, sources, tokenizer: ids, pipeline, .. } = config;
     let none = || "none".to_owned();
-    let window = match pipeline.shuffles_all() {
-        true => pipeline.window.to_string(),
-        false => pipeline.window().to_string(),
+    let shuffle = match pipeline.shuffles_globally() {
+        true => ("pipeline.shuffle".to_owned(), pipeline.shuffle.to_string()),
+        false => ("pipeline.window".to_owned(), pipeline.window().to_string()),
     };
     let pack_window = (pipeline.pack == PackRule::BestFit).then_some(pipeline.pack_window);
     let mut fields = BTreeMap::from([
@@ -52,7 +52,7 @@ pub(super) fn fingerprint(
         ("tokenizer.eos".to_owned(), ids.eos.clone().unwrap_or_else(none)),
         ("pipeline.lanes".to_owned(), pipeline.lanes().to_string()),
         ("pipeline.shuffle_splits".to_owned(), pipeline.shuffle_splits.to_string()),
-        ("pipeline.window".to_owned(), window),
+        shuffle,
         ("pipeline.seq_len".to_owned(), pipeline.seq_len.to_string()),
         ("pipeline.pack".to_owned(), pipeline.pack.to_string()),
         ("pipeline.ahead".to_owned(), pipeline.ahead.to_string()),

@@ -2,7 +2,7 @@
 //! of turns.
 
 use super::{rows, stored_tokenizer};
-use crate::config::{Config, OrAuto, ShuffleWindow, SourceConfig, SourceKind, Uneven, names};
+use crate::config::{Config, OrAuto, SourceConfig, SourceKind, Uneven, names};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::source::{Lane, Origin, Source};
@@ -64,7 +64,7 @@ pub(super) fn resolve_auto(config: &mut Config, source: &Source, cursor: Option<
         (OrAuto::Auto, None) => most_lanes(config, source),
     };
     config.pipeline.lanes = OrAuto::Fixed(lanes);
-    if config.pipeline.window == ShuffleWindow::Auto {
+    if !config.pipeline.shuffles_globally() {
         config.pipeline.window = config.pipeline.window().into();
     }
 }
@@ -125,7 +125,7 @@ fn pieces(config: &Config, source: &Source) -> usize {
     if let Some(rows) = source.dealt_rows() {
         return usize::try_from(rows).unwrap_or(usize::MAX);
     }
-    match config.pipeline.shuffles_all() {
+    match config.pipeline.shuffles_globally() {
         true => usize::try_from(source.stored_documents()).unwrap_or(usize::MAX),
         false => source.splits(),
     }
@@ -193,7 +193,7 @@ pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
             "{lanes} lanes, and the files of source {name} have only {splits} {}{}; {remedy}",
             match source.origin(index) {
                 Origin::Rows(_) => "row",
-                _ if config.pipeline.shuffles_all() => "document",
+                _ if config.pipeline.shuffles_globally() => "document",
                 _ => "split",
             },
             if splits == 1 { "" } else { "s" }
@@ -201,7 +201,7 @@ pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
         return Err(Error::config("pipeline.lanes", problem));
     }
     let is_finite = (0..config.sources.len()).all(|source| config.epochs(source).is_some());
-    let is_even = source.is_custom() || config.pipeline.shuffles_all();
+    let is_even = source.is_custom() || config.pipeline.shuffles_globally();
     if is_finite && source.logs() && !is_even && config.pipeline.uneven == Uneven::Pad {
         let share = padding(config, source);
         if share > MOST_PADDING {

@@ -21,7 +21,7 @@ pub(crate) struct Ready {
 pub(crate) fn ready(config: &Config, source: &Source) -> Result<Ready> {
     // Opening the loader logs warnings about the files.
     let (mut config, source) = (config.clone(), source.clone().quiet());
-    shards::check_window(&config, &source, false)?;
+    shards::check_shuffle(&config, &source, false)?;
     lanes::resolve_auto(&mut config, &source, None);
     lanes::check_ranks(&config, &source)?;
     let world = World::planned(&config.pipeline)?;

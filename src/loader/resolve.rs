@@ -42,7 +42,7 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
     };
     stored_tokenizer::adopt(&mut config, &source);
     rows::adopt(&mut config, &source)?;
-    shards::check_window(&config, &source, custom_source.as_ref().and_then(CustomSource::texts).is_some())?;
+    shards::check_shuffle(&config, &source, custom_source.as_ref().and_then(CustomSource::texts).is_some())?;
     lanes::resolve_auto(&mut config, &source, cursor.as_ref());
     if !on_demand && source.has_remote() {
         // Threads that wait for a store must leave some to the store's cache and to name resolution.

@@ -23,8 +23,8 @@ pub(super) fn check(source: &Source, tokenizer: &dyn Tokenizer, has_stages: bool
 }
 
 /// Refuses to shuffle all documents of a source that is not token shards. Texts in memory are dealt one by one anyway.
-pub(super) fn check_window(config: &Config, source: &Source, has_texts: bool) -> Result<()> {
-    if !config.pipeline.shuffles_all() || has_texts {
+pub(super) fn check_shuffle(config: &Config, source: &Source, has_texts: bool) -> Result<()> {
+    if !config.pipeline.shuffles_globally() || has_texts {
         return Ok(());
     }
     for (index, name) in names(&config.sources).iter().enumerate() {
@@ -34,10 +34,10 @@ pub(super) fn check_window(config: &Config, source: &Source, has_texts: bool) ->
             Origin::Files | Origin::Stdin | Origin::Synthetic => "it is text",
         };
         let problem = format!(
-            "\"all\" shuffles documents whose tokens are stored, and source {name} has none: {what}; prepare token \
-             shards and name them, with kind = \"shards\", or give a number of documents"
+            "\"global\" shuffles documents whose tokens are stored, and source {name} has none: {what}; prepare token \
+             shards and name them, with kind = \"shards\", or leave the key out"
         );
-        return Err(Error::config("pipeline.window", problem));
+        return Err(Error::config("pipeline.shuffle", problem));
     }
     Ok(())
 }

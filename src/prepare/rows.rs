@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::directory::{self, TargetDirectory, WRITES_ROWS};
 use super::refuse_unpreparable;
-use crate::config::{Config, PackRule, ShuffleWindow, SourceKind};
+use crate::config::{Config, PackRule, SourceKind};
 use crate::cursor::Tracked;
 use crate::document::Sequence;
 use crate::error::{Error, Result, panic_message};
@@ -267,11 +267,13 @@ fn manifest(lanes: &UnmixedLanes, given: &Config, source: usize) -> RowManifest 
         pack_window: (pipeline.pack == PackRule::BestFit).then_some(pipeline.pack_window),
         holdout: pipeline.holdout,
     };
-    let window = match pipeline.shuffles_all() {
-        true => ShuffleWindow::All,
-        false => ShuffleWindow::Fixed(pipeline.window()),
+    let order = RowOrder {
+        seed: *seed,
+        lanes: lanes.len(),
+        shuffle: pipeline.shuffle,
+        window: pipeline.window(),
+        shuffle_splits: pipeline.shuffle_splits,
     };
-    let order = RowOrder { seed: *seed, lanes: lanes.len(), window, shuffle_splits: pipeline.shuffle_splits };
     let files = lanes.source().only(source);
     let settings = lanes.source().settings(source).unwrap_or(&given.sources[source]);
     RowManifest::new(rules, order, settings, files.row_files())

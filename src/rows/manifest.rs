@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::width_of;
-use crate::config::{OnError, PackRule, ShuffleWindow, SourceConfig};
+use crate::config::{OnError, PackRule, ShuffleRule, SourceConfig};
 use crate::cursor::is_zero;
 use crate::error::{Error, Result, Unit};
 use crate::files::{File, Location, are_same_or_moved};
@@ -60,7 +60,9 @@ pub(crate) struct RowRules {
 pub(crate) struct RowOrder {
     pub(crate) seed: u64,
     pub(crate) lanes: usize,
-    pub(crate) window: ShuffleWindow,
+    pub(crate) shuffle: ShuffleRule,
+    /// 1 if all documents are shuffled together.
+    pub(crate) window: usize,
     pub(crate) shuffle_splits: bool,
 }
 
@@ -219,6 +221,7 @@ impl RowOrder {
             [
                 ("seed", order.seed.to_string()),
                 ("pipeline.lanes", order.lanes.to_string()),
+                ("pipeline.shuffle", order.shuffle.to_string()),
                 ("pipeline.window", order.window.to_string()),
                 ("pipeline.shuffle_splits", order.shuffle_splits.to_string()),
             ]

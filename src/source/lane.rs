@@ -17,7 +17,7 @@ pub struct Lane {
     pub shuffle_splits: bool,
     /// Whether all documents of the corpus come in one order of the epoch, as if they were shuffled together. Their
     /// tokens have to be stored in token shards.
-    pub shuffle_all: bool,
+    pub shuffle_global: bool,
     /// How many splits are read side by side, so that neighbouring documents come from different places; 1 reads one
     /// split after the other. [`Source::interleave`](super::Source::interleave) gives a good number.
     pub interleave: usize,
@@ -34,7 +34,7 @@ impl Default for Lane {
             lanes: 1,
             seed: 0,
             shuffle_splits: false,
-            shuffle_all: false,
+            shuffle_global: false,
             interleave: 1,
             epochs: Some(1),
             holdout: Holdout::default(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures::TryStreamExt;
 use millstream::config::{
-    ByteCount, Config, MixtureChange, PackRule, ShuffleWindow, SourceConfig, SourceKind, TokenizerKind,
+    ByteCount, Config, MixtureChange, OrAuto, PackRule, ShuffleRule, SourceConfig, SourceKind, TokenizerKind,
 };
 use millstream::prepare::prepare;
 use millstream::tokenizer::ByteTokenizer;
@@ -68,7 +68,7 @@ fn token_budget(directory: &std::path::Path) -> Config {
 }
 
 /// All documents of token shards, shuffled together.
-fn shuffled_all(directory: &std::path::Path) -> Config {
+fn shuffled_globally(directory: &std::path::Path) -> Config {
     let (mut config, shards) = (config(directory), directory.join("shards"));
     config.sources[0].split = Some(ByteCount(300));
     config.tokenizer.kind = TokenizerKind::Bytes;
@@ -76,7 +76,7 @@ fn shuffled_all(directory: &std::path::Path) -> Config {
     made.expect("prepared");
     let paths = vec![shards.display().to_string()];
     config.sources = vec![SourceConfig { kind: SourceKind::Shards, paths, ..SourceConfig::default() }];
-    config.pipeline.window = ShuffleWindow::All;
+    (config.pipeline.shuffle, config.pipeline.window) = (ShuffleRule::Global, OrAuto::Auto);
     config
 }
 
@@ -87,7 +87,7 @@ async fn the_order_for_a_seed_is_the_same_for_ever() {
         (mixed, &MIXED),
         (best_fit, &BEST_FIT),
         (token_budget, &TOKEN_BUDGET),
-        (shuffled_all, &SHUFFLED_ALL),
+        (shuffled_globally, &SHUFFLED_GLOBALLY),
     ] {
         let directory = tempfile::tempdir().expect("a directory");
         let batches = batches(&config(directory.path())).await;
@@ -164,7 +164,7 @@ const BEST_FIT: [&str; 6] = [
     "a848baf53706d88815405ff855edafb2",
 ];
 
-const SHUFFLED_ALL: [&str; 6] = [
+const SHUFFLED_GLOBALLY: [&str; 6] = [
     "7390a94b9f4c84bf",
     "566ed0a38f9bab70",
     "ff6959024401b3e5",

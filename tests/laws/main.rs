@@ -24,7 +24,8 @@ mod order;
 mod pin;
 /// Finished rows.
 mod rows;
-mod shuffle_all;
+/// All documents of a source, shuffled together.
+mod shuffle_global;
 /// Documents that are made from the seed.
 mod synthetic;
 /// Texts in memory in place of files.

@@ -129,7 +129,7 @@ fn mistakes_are_named_with_what_to_do() {
     );
     assert_eq!(
         said("window = 1", "window = \"few\""),
-        "c.toml:15:1: `pipeline.window` must be a number of at least 1, \"auto\" or \"all\", not \"few\""
+        "c.toml:15:1: `pipeline.window` must be a number of at least 1, or \"auto\", not \"few\""
     );
     assert_eq!(
         said("epochs = 1", "batch_size = \"eight\""),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::TryStreamExt;
 use millstream::Cursor;
-use millstream::config::{ByteCount, Config, ShuffleWindow, SourceConfig, SourceKind};
+use millstream::config::{ByteCount, Config, OrAuto, ShuffleRule, SourceConfig, SourceKind};
 use millstream::prepare::{prepare, verify_shards};
 use proptest::prelude::*;
 
@@ -107,6 +107,10 @@ fn resuming_inside_them_is_exact() {
     }
 }
 
+fn shuffle_globally(config: &mut Config) {
+    (config.pipeline.shuffle, config.pipeline.window) = (ShuffleRule::Global, OrAuto::Auto);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
@@ -120,7 +124,7 @@ proptest! {
     ) {
         let case = Case::of(&counts, |text| {
             text.sources[0].split = Some(ByteCount(split));
-            text.pipeline.window = ShuffleWindow::All;
+            shuffle_globally(text);
             text.pipeline.holdout = holdout;
         });
         let near = block_on(batches(&case.near())).expect("no errors");
@@ -142,7 +146,7 @@ proptest! {
 fn shuffled_together_they_resume_and_come_from_a_cache_the_second_time() {
     let case = Case::of(&[700, 40, 900, 3], |text| {
         text.pipeline.batch_size = 40;
-        text.pipeline.window = ShuffleWindow::All;
+        shuffle_globally(text);
     });
     assert_resumes(&case.far(), 40);
     let mut far = case.far();
@@ -159,7 +163,7 @@ fn shuffled_together_they_resume_and_come_from_a_cache_the_second_time() {
 
 #[test]
 fn damage_to_one_of_all_documents_is_found() {
-    let case = Case::of(&[400, 400], |text| text.pipeline.window = ShuffleWindow::All);
+    let case = Case::of(&[400, 400], shuffle_globally);
     let segment = std::fs::read(case.path("shards/00000000.tokens")).expect("a segment");
     // Of the first ids, and of what lies somewhere among the splits.
     for byte in [100, segment.len() / 3] {

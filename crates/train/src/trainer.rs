@@ -188,12 +188,11 @@ impl<M: LanguageModel> Trainer<M> {
     ///
     /// ```no_run
     /// use burn::optim::LionConfig;
-    /// use millstream::Config;
     /// use millstream::tokenizer::ByteTokenizer;
-    /// use millstream_train::Trainer;
+    /// use millstream_train::{RunConfig, Trainer};
     ///
     /// # fn example() -> millstream::Result<()> {
-    /// let config = Config::load("configs/quickstart.toml")?;
+    /// let config = RunConfig::load("configs/quickstart.toml")?;
     /// let trainer = Trainer::new(&config, &ByteTokenizer)?;
     /// let trainer = trainer.with_optimizer(|_| LionConfig::new().with_weight_decay(0.5).build());
     /// # Ok(()) }

@@ -22,6 +22,8 @@ class Trail:
         self._used = self._saved = state
         self._share = 1
         self._is_open = False
+        # Whether the next loop goes on at `state`, whatever a loader loads or skips.
+        self.is_placed = state is not None
 
     def begin(self, share: int) -> dict[str, Any] | None:
         """A loop begins, in which each process trains on one batch in `share`. Returns where the training left the one before,
@@ -29,7 +31,7 @@ class Trail:
         left = self._used if self._is_open and self._ahead else None
         if self._is_open:
             self._ahead.clear()
-        self._share, self._is_open = share, True
+        self._share, self._is_open, self.is_placed = share, True, False
         return left
 
     def end(self) -> None:

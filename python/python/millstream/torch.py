@@ -13,15 +13,16 @@ to start.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from typing import Any, Literal, get_args
 
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ._loader import Loader, PathLike, dtype_name
-from ._millstream import Batch, Cursor, Stream
+from ._loops import Epochs, Loops, Position
+from ._millstream import Batch, Cursor
 from ._prefetch import prefetch_to_device
-from ._ranks import dealt_by_accelerate
 from ._resume import Reader, Trail, plain, reader
 from ._tensors import FIELDS, IGNORED, field, tensor
 
@@ -82,23 +83,12 @@ class Dataset(IterableDataset[Any]):
             if name not in FIELDS:
                 raise ValueError(f"unknown field {name!r}; choose from {', '.join(FIELDS)}")
         self._length = length
-        self._loader = loader._resumed(None)
-        # What was consumed: where the loop is, and where the next one begins if it goes on.
-        self._cursor: Cursor | None = loader._start
-        self._goes_on = self._cursor is not None
-        self._has_ended = False
-        # How many states were loaded: a loop that began before the last one does not move it.
-        self._loads = 0
-        # With a length: the open stream, how many epochs are over, the one that was asked for, and by how many epochs
-        # numbers are off that are counted from where a state was loaded.
-        self._running: Stream | None = None
-        self._was_closed = False
-        self._epochs = 0 if length is None else _batch_of(self._cursor) // length
-        self._asked: int | None = None
-        self._shift = 0
-        # Under an `ExactResume`: what was trained on, and whether the next loop goes on where it says.
+        position = Position(loader._start, is_next=loader._start is not None)
+        fresh = loader._resumed(None)
+        # Replaced when a state is loaded: a loop that began before does not move the loops that follow.
+        self._loops = Loops(fresh, position) if length is None else Epochs(fresh, position.counted(length), length)
+        # Under an `ExactResume`: what was trained on.
         self._trail: Trail | None = None
-        self._is_placed = False
 
     def __iter__(self) -> Iterator[Any]:
         worker = get_worker_info()
@@ -108,9 +98,9 @@ class Dataset(IterableDataset[Any]):
                 "Use num_workers=0: millstream reads, tokenizes and packs ahead on its own threads (pipeline.workers), "
                 "without the GIL."
             )
-        self._start_over_if_due()
+        self._loops.start_over_if_due()
         # Begun by whoever takes the first batch: Accelerate makes iterators in processes that never do.
-        return self._handed_out(reader(self, self._is_placed))
+        return self._handed_out(reader(self, self._is_placed()))
 
     def __bool__(self) -> bool:
         # Without this Python would ask for the length, which a stream may not have.
@@ -124,122 +114,32 @@ class Dataset(IterableDataset[Any]):
     @property
     def loader(self) -> Loader:
         """The loader that the last loop has opened: its tokenizer, meters and verdict."""
-        return self._loader
-
-    def _opened(self, cursor: Cursor | None) -> Stream:
-        self._loader = loader = self._loader._resumed(cursor)
-        if dealt_by_accelerate() and not loader._names_rank():
-            raise RuntimeError(
-                "Accelerate runs in several processes. If it prepares your DataLoader, as Trainer does, it deals the "
-                'batches out itself: set pipeline={"world": 1}, so that the dataset is the whole stream, and batch_size '
-                'to the rows of one process. If it does not, set pipeline={"rank": ..., "world": ...}.'
-            )
-        return loader._open()
-
-    def _start_over_if_due(self) -> None:
-        """Goes to the start after the stream's end and, without a length, for each loop that does not go on."""
-        if self._has_ended or self._length is None and not self._goes_on:
-            self._cursor, self._has_ended = None, False
+        return self._loops.loader
 
     def _handed_out(self, reader: Reader) -> Iterator[Any]:
         """A loop's batches as tensors."""
-        loads, trail, count = self._loads, self._trail, 0
-        self._start_over_if_due()
-        self._goes_on = self._is_placed = False
+        loops, trail, count = self._loops, self._trail, 0
+        loops.begin()
         left = trail.begin(reader.share) if trail is not None else None
-        if left is not None and self._length is not None:
-            self._cursor, self._epochs, self._has_ended, self._running = left["cursor"], left["epochs"], False, None
-        for batch in self._stream(loads) if self._length is None else self._epoch(loads, self._length):
+        if left is not None and isinstance(loops, Epochs):
+            loops.go_to(Position(left["cursor"], epochs=left["epochs"]))
+        for batch in loops.batches():
             count += 1
-            if trail is not None and loads == self._loads and count > reader.skipped:
+            if trail is not None and loops is self._loops and count > reader.skipped:
                 trail.hand_out(self._state())
             yield self._tensors(batch)
+            if isinstance(loops, Epochs) and loops is not self._loops:
+                # An epoch ends where a state is loaded.
+                break
         if trail is not None:
             trail.end()
-        if self._has_ended and count < reader.skipped:
+        if loops.position.has_ended and count < reader.skipped:
             raise RuntimeError(
                 f"the data ended after {count} of the {reader.skipped} batches to skip, so the run that saved the checkpoint "
                 "was in a later pass, and where it was is not known. To begin at the start of the data, set "
                 "TrainingArguments(ignore_data_skip=True); to resume exactly, train with "
                 "callbacks=[millstream.transformers.ExactResume()] from the beginning."
             )
-
-    def _stream(self, loads: int) -> Iterator[Batch]:
-        """The batches from where the loop begins; `loads` states were loaded before it."""
-        batches = self._opened(self._cursor)
-        batch = next(batches, None)
-        if batch is None and self._cursor is not None and not batches.was_closed():
-            # The state was saved after the last batch, before the end was seen.
-            batches = self._opened(None)
-            batch = next(batches, None)
-        while batch is not None:
-            if loads == self._loads:
-                self._cursor, self._has_ended = batch.cursor, False
-            yield batch
-            batch = next(batches, None)
-        if loads == self._loads and not batches.was_closed():
-            self._has_ended = True
-
-    def _epoch(self, loads: int, length: int) -> Iterator[Batch]:
-        """The rest of an epoch of `length` batches. The stream stays open for the next one."""
-        if self._running is not None and self._running.is_closed():
-            self._running = None
-        self._skip(length)
-        for batch in self._rest(length):
-            yield batch
-            if loads != self._loads:
-                return
-
-    def _skip(self, length: int) -> None:
-        """Goes to the epoch that was asked for, if the next one is another: by reading what comes before."""
-        epoch = self._asked
-        if epoch is None:
-            return
-        is_between = _batch_of(self._cursor) % length == 0
-        if epoch < self._epochs or epoch == self._epochs and not is_between:
-            self._cursor, self._running, self._epochs = None, None, 0
-        while self._epochs < epoch:
-            for _ in self._rest(length, epoch):
-                pass
-            self._start_over_if_due()
-        self._asked = None
-
-    def _rest(self, length: int, until: int | None = None) -> Iterator[Batch]:
-        """Up to the next multiple of `length`, or to the stream's end; from the start if that is here already, unless it is
-        the beginning of the epoch `until`."""
-        batch = self._next()
-        if batch is None and not self._was_closed:
-            # The state was saved after the last batch, before the end was seen; or an epoch ended with the stream.
-            self._epochs += _batch_of(self._cursor) % length > 0
-            self._cursor = None
-            if self._epochs == until:
-                return
-            batch = self._next()
-        while batch is not None:
-            self._cursor = batch.cursor
-            is_last = self._cursor.batch % length == 0
-            self._epochs += is_last
-            yield batch
-            if is_last:
-                return
-            batch = self._next()
-        if not self._was_closed:
-            self._has_ended = True
-            self._epochs += 1
-
-    def _next(self) -> Batch | None:
-        if self._running is None:
-            self._running = self._opened(self._cursor)
-        try:
-            batch = next(self._running, None)
-        except BaseException:
-            # The stream is closed by now. A later loop opens it again, at the same batch.
-            self._running = None
-            raise
-        if batch is None:
-            self._was_closed = self._running.was_closed()
-            self._running = None
-        return batch
 
     def set_epoch(self, epoch: int) -> None:
         """With `length`, makes the next loop that of epoch number `epoch`, from 0. What comes before is read again, and not
@@ -248,12 +148,8 @@ class Dataset(IterableDataset[Any]):
         After a state was loaded, the next loop goes on there, whatever `epoch` is, and later numbers count on from it:
         Accelerate counts from 0 again after a resume. Under an `ExactResume` the loops follow each other, whatever `epoch` is.
         """
-        if self._length is None or self._trail is not None and self._trail.is_under_way:
-            return
-        if self._goes_on:
-            self._shift = self._epochs - epoch
-        else:
-            self._asked = epoch + self._shift
+        if isinstance(self._loops, Epochs) and not (self._trail is not None and self._trail.is_under_way):
+            self._loops.ask(epoch)
 
     def _tensors(self, batch: Batch) -> Any:
         if self._format == "hf":
@@ -269,39 +165,36 @@ class Dataset(IterableDataset[Any]):
 
     def _state(self) -> dict[str, Any]:
         """`state_dict` with the cursor itself, which costs nothing."""
-        return {"cursor": self._cursor, "has_ended": self._has_ended, "epochs": self._epochs, "length": self._length}
+        cursor, has_ended, epochs, _ = self._loops.position
+        return {"cursor": cursor, "has_ended": has_ended, "epochs": epochs, "length": self._length}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next loop goes on where a `state_dict()` says; after the last batch of an epoch it is the next epoch. With
         several ranks, each loads its own, or all the same that `merge_state_dicts` made."""
-        if self._is_placed:
+        if self._is_placed():
             # A loader loads what it saved, which is ahead of the training.
             return
         text = state["cursor"]
-        self._cursor = None if text is None else Cursor.from_json(text)
-        self._epochs = state["epochs"]
+        cursor = None if text is None else Cursor.from_json(text)
+        position = Position(cursor, state["has_ended"], state["epochs"], is_next=True)
         if self._length is not None and self._length != state["length"]:
-            self._epochs = _batch_of(self._cursor) // self._length
-        # Accelerate says the epoch before it loads the state.
-        self._shift = 0 if self._asked is None else self._epochs - (self._asked - self._shift)
-        self._has_ended, self._goes_on = state["has_ended"], True
-        self._running, self._asked = None, None
-        self._loads += 1
+            position = position.counted(self._length)
+        self._loops = self._loops.at(position)
 
     def _follow(self, state: Mapping[str, Any] | None) -> Trail:
         """Keeps the states of what is handed out, for a callback that knows what was trained on. The next loop goes on at
         `state`, whatever the trainer's loaders load or skip."""
-        self._is_placed = False
+        self._trail = None
         if state is not None:
             self.load_state_dict(state)
-            self._is_placed = True
         self._trail = Trail(None if state is None else self._state())
         return self._trail
 
+    def _is_placed(self) -> bool:
+        return self._trail is not None and self._trail.is_placed
+
     def __getstate__(self) -> dict[str, Any]:
-        # A copy goes on at the same place.
-        is_within = self._cursor is not None and not self._has_ended
-        return {**self.__dict__, "_running": None, "_trail": None, "_is_placed": False, "_goes_on": self._goes_on or is_within}
+        return {**self.__dict__, "_loops": copy(self._loops), "_trail": None}
 
 
 def merge_state_dicts(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -323,10 +216,6 @@ def _for_transformers(batch: Batch) -> dict[str, torch.Tensor]:
 def _for_torchtitan(batch: Batch) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     inputs = {"input": tensor(batch.inputs), "positions": tensor(batch.position_ids)}
     return inputs, field(batch, "labels")
-
-
-def _batch_of(cursor: Cursor | None) -> int:
-    return 0 if cursor is None else cursor.batch
 
 
 def whole_batch(batches: list[Any]) -> Any:

@@ -247,7 +247,7 @@ impl Reader {
 
     /// Reads the next slab, in the way that the next split needs.
     fn read(&mut self, lease: Lease) -> Result<Group> {
-        if self.lane.shuffle_all {
+        if self.lane.shuffle_global {
             self.read_scattered(&lease)
         } else if !self.find_split()? {
             Ok(Group::empty(GroupEnd::End))

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use millstream::prepare::prepare;
 use millstream::{Config, Cursor, Loader};
 
 /// The config that the settings below go over: `{here}` is a directory with small corpora.
@@ -53,6 +54,13 @@ const HUB: &[&str] = &[
     "source.0.field=text",
     "source.0.subset=en",
     "source.0.part=train",
+];
+const SHARDS: &[&str] = &[
+    "source.0.kind=shards",
+    "source.0.paths=['{here}/shards']",
+    "source.1.kind=shards",
+    "source.1.paths=['{here}/shards']",
+    "pipeline.window=auto",
 ];
 const RANKS: &[&str] = &[
     "tokenizer.kind=subwords",
@@ -132,6 +140,7 @@ const CHANGES: &[(&str, &[&str], &str)] = &[
     ("tokenizer.special_tokens", FILE, "tokenizer.special_tokens=parse"),
     ("pipeline.lanes", &[], "pipeline.lanes=4"),
     ("pipeline.shuffle_splits", &[], "pipeline.shuffle_splits=false"),
+    ("pipeline.shuffle", SHARDS, "pipeline.shuffle=global"),
     ("pipeline.window", &[], "pipeline.window=8"),
     ("pipeline.seq_len", &[], "pipeline.seq_len=32"),
     ("pipeline.pack", &[], "pipeline.pack=pad"),
@@ -160,6 +169,9 @@ pub(crate) fn contradictions(said: &BTreeMap<&str, (&str, &str)>) -> Vec<String>
     let directory = tempfile::tempdir().expect("a directory");
     write(directory.path());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let mut text = Config::load(directory.path().join("base.toml")).expect("the config");
+    text.sources.truncate(1);
+    runtime.block_on(prepare(&text, &directory.path().join("shards"), |_| {})).expect("token shards");
     let unknown = CHANGES.iter().map(|(key, ..)| *key).filter(|key| !said.contains_key(key));
     let mut problems: Vec<String> = unknown.map(|key| format!("nothing is said of {key}")).collect();
     for (key, (order, resume)) in said {

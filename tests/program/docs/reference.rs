@@ -16,9 +16,6 @@ const COLUMNS: [&str; 7] = ["key", "type", "default", "range", "order", "resume"
 /// The type of a key that the loader may choose.
 const OR_AUTO: &str = "integer or `\"auto\"`";
 
-/// The type of a key that the loader may choose, or that means everything.
-const OR_AUTO_OR_ALL: &str = "integer, `\"auto\"` or `\"all\"`";
-
 /// The type of a key that holds a time.
 const DURATION: &str = "duration";
 
@@ -102,7 +99,7 @@ fn unlike_schema(key: &str, Row { kind, range, .. }: &Row, root: &Value) -> Vec<
     let number = match &*word {
         "integer" | "number" => schema,
         // The key itself has the bounds.
-        OR_AUTO | OR_AUTO_OR_ALL | DURATION => key_itself(root, key),
+        OR_AUTO | DURATION => key_itself(root, key),
         _ => return problems,
     };
     for (said, known) in bounds(range).into_iter().zip(bounds_of(number)) {
@@ -154,9 +151,6 @@ fn word(root: &Value, schema: &Value) -> String {
     }
     if is("OrAuto") {
         return OR_AUTO.to_owned();
-    }
-    if is("ShuffleWindow") {
-        return OR_AUTO_OR_ALL.to_owned();
     }
     if is("Seconds") {
         return DURATION.to_owned();

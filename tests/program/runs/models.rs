@@ -6,7 +6,7 @@ use burn::tensor::{Device, Int, Tensor};
 use millstream::config::{Config, TokenizerConfig};
 use millstream::loader::open_tokenizer;
 use millstream::tokenizer::Tokenizer;
-use millstream_train::Pretrained;
+use millstream_train::{Pretrained, RunConfig};
 use serde_json::{Value, json};
 
 use super::{CONFIG, Project};

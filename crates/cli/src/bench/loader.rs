@@ -19,6 +19,7 @@ use crate::{
     ConfigArgs, INTERRUPTED, held_out, nothing_held_out, open_tokenizer, print_json, print_line, progress,
     stop,
 };
+use millstream::config::PipelineConfig;
 use millstream::loader::with_rows;
 use millstream::meter::Verdict;
 use millstream::{Config, Cursor, Loader, Meters, Result};
@@ -152,13 +153,13 @@ impl Report {
             count(*tokens, "token"),
             first_batch_seconds * 1e3
         ))?;
-        print_line(&format!(
-            "{:.2} M tokens/s; workers {}, depth {}, window {}",
-            tokens_per_second / 1e6,
-            config.pipeline.workers,
-            config.pipeline.depth,
-            config.pipeline.window
-        ))?;
+        let PipelineConfig { workers, depth, shuffle, window, .. } = &config.pipeline;
+        let shuffled = match config.pipeline.shuffles_globally() {
+            true => format!("shuffle {shuffle}"),
+            false => format!("window {window}"),
+        };
+        let millions = tokens_per_second / 1e6;
+        print_line(&format!("{millions:.2} M tokens/s; workers {workers}, depth {depth}, {shuffled}"))?;
         print_line(&self.verdict.to_string())?;
         if let Some(hint) = &self.hint {
             print_line(hint)?;

@@ -1,4 +1,4 @@
-//! The laws where all documents of a source are shuffled together (`window = "all"`), over generated corpora.
+//! The laws where all documents of a source are shuffled together (`shuffle = "global"`), over generated corpora.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
 use millstream::config::{
-    ByteCount, Config, Last, MixtureChange, ShuffleWindow, SourceConfig, SourceKind, TokenizerKind, Uneven,
+    ByteCount, Config, Last, MixtureChange, OrAuto, ShuffleRule, SourceConfig, SourceKind, TokenizerKind,
+    Uneven,
 };
 use millstream::prepare::prepare;
 use millstream::tokenizer::ByteTokenizer;
@@ -21,7 +22,7 @@ fn shuffled(mut text: Config, directory: &Path, split: u64) -> Config {
     text.tokenizer.kind = TokenizerKind::Bytes;
     text.sources.iter_mut().for_each(|source| source.split = Some(ByteCount(split)));
     text.pipeline.shuffle_splits = true;
-    text.pipeline.window = ShuffleWindow::All;
+    (text.pipeline.shuffle, text.pipeline.window) = (ShuffleRule::Global, OrAuto::Auto);
     let shards = directory.join("shards");
     block_on(prepare(&text, &shards, |_| {})).expect("prepared");
     let paths = vec![shards.display().to_string()];
@@ -190,13 +191,19 @@ fn a_mixture_takes_from_both_and_what_cannot_be_shuffled_is_refused() {
     let said = error(&mixed);
     assert_eq!(
         said,
-        "pipeline.window: \"all\" shuffles documents whose tokens are stored, and source lines has none: it is text; \
-         prepare token shards and name them, with kind = \"shards\", or give a number of documents"
+        "pipeline.shuffle: \"global\" shuffles documents whose tokens are stored, and source lines has none: it is text; \
+         prepare token shards and name them, with kind = \"shards\", or leave the key out"
     );
 
     let mut ordered = config.clone();
     ordered.pipeline.shuffle_splits = false;
     assert!(error(&ordered).contains("pipeline.shuffle_splits: false keeps the order of the files"));
+    let mut windowed = config.clone();
+    windowed.pipeline.window = 64.into();
+    assert!(
+        error(&windowed)
+            .contains("pipeline.window: shuffles so many documents together, and pipeline.shuffle =")
+    );
 
     let mut few = config;
     (few.pipeline.lanes, few.pipeline.epochs) = (500.into(), None);
