@@ -471,7 +471,10 @@ fn a_child_that_does_not_follow_its_orders_is_told_how() {
     );
     // A Millstream loader needs a config.
     let said = problem("millstream");
-    assert!(said.contains("the reference: the child failed") && said.contains("give verify the config too"), "{said}");
+    assert!(
+        said.contains("the reference: the child failed") && said.contains("give verify the config too"),
+        "{said}"
+    );
 }
 
 #[test]

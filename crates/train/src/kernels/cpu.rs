@@ -1,12 +1,12 @@
 //! A step of the GPT on burn's CPU device: one pass over the numbers where burn's own kernels would make many, and
-//! products of matrices by faer.
+//! products of matrices by gemm.
 //!
 //! Each function takes tensors that are f32 in the CPU's memory, without autodiff: [`has`] checks that, and the
 //! functions panic for others. For those, the callers use burn's operations.
 //!
 //! Loops run over rows, on all idle threads. They are compiled for several widths of vectors, and the widest that the
 //! CPU has is used. They add in an order that depends on the shape alone, and fuse no operations into one rounding, so
-//! their results depend neither on the number of threads nor on the width. faer's results depend on the CPU's
+//! their results depend neither on the number of threads nor on the width. gemm's results depend on the CPU's
 //! instructions, and not on the number of threads.
 
 /// Defines functions that are compiled for several widths of vectors, and run in the widest that this CPU has.
@@ -38,6 +38,7 @@ mod attention;
 mod elementwise;
 mod heads;
 mod loss;
+mod matrix;
 mod norm;
 mod numbers;
 mod product;

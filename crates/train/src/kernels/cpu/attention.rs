@@ -6,11 +6,11 @@
 use std::ops::Range;
 
 use burn::tensor::{Int, Tensor};
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
+use gemm::Parallelism;
 use rayon::prelude::*;
 
 use super::elementwise::add_run;
+use super::matrix::{Accumulate, Matrix, multiply};
 use super::numbers::{Numbers, tensor};
 use super::simd;
 
@@ -64,9 +64,14 @@ impl AttentionKernel {
                         let weights = of.scores(scratch, &block);
                         softmax_rows(weights, &mut log_sums[block.clone()], of.starts, block.start);
                         let output = &mut output[block.start * head..block.end * head];
-                        let (weights, values) =
-                            (rows(weights, block.end), rows(&of.values[..block.end * head], head));
-                        matmul(rows_mut(output, head), Accum::Replace, weights, values, 1.0, Par::Seq);
+                        let values = Matrix::of_rows(&of.values[..block.end * head], head);
+                        product(
+                            output,
+                            Accumulate::Replace,
+                            Matrix::of_rows(weights, block.end),
+                            values,
+                            1.0,
+                        );
                     }
                 },
             );
@@ -177,10 +182,9 @@ impl Head<'_> {
     /// The scores of a block of queries, `[queries, keys]`, for the keys up to the block's last query.
     fn scores<'a>(&self, scratch: &'a mut [f32], block: &Range<usize>) -> &'a mut [f32] {
         let (width, scores) = (self.shape.head, &mut scratch[..block.len() * block.end]);
-        let queries = rows(&self.queries[block.start * width..block.end * width], width);
-        let keys = rows(&self.keys[..block.end * width], width);
-        let output = rows_mut(scores, block.end);
-        matmul(output, Accum::Replace, queries, keys.transpose(), self.factor(), Par::Seq);
+        let queries = Matrix::of_rows(&self.queries[block.start * width..block.end * width], width);
+        let keys = Matrix::of_rows(&self.keys[..block.end * width], width);
+        product(scores, Accumulate::Replace, queries, keys.transpose(), self.factor());
         scores
     }
 
@@ -193,41 +197,27 @@ impl Head<'_> {
             let slopes = &saved.slopes[rows_of.clone()];
             let weights = self.scores(first, &block);
             softmax_rows_again(weights, &saved.log_sums[block.clone()], self.starts, block.start);
-            let output = rows_mut(&mut values[seen], width);
-            matmul(
-                output,
-                Accum::Add,
-                rows(weights, block.end).transpose(),
-                rows(slopes, width),
-                1.0,
-                Par::Seq,
-            );
+            let by_key = Matrix::of_rows(weights, block.end).transpose();
+            product(&mut values[seen], Accumulate::Add, by_key, Matrix::of_rows(slopes, width), 1.0);
 
             let of_scores = &mut second[..block.len() * block.end];
-            let seen_values = rows(&self.values[seen], width).transpose();
-            let output = rows_mut(of_scores, block.end);
-            matmul(output, Accum::Replace, rows(slopes, width), seen_values, 1.0, Par::Seq);
+            let seen_values = Matrix::of_rows(&self.values[seen], width).transpose();
+            product(of_scores, Accumulate::Replace, Matrix::of_rows(slopes, width), seen_values, 1.0);
             slopes_of_rows(of_scores, weights, slopes, &saved.output[rows_of.clone()], width, self.factor());
 
-            let of_scores = rows(of_scores, block.end);
-            let output = rows_mut(&mut queries[rows_of.clone()], width);
-            matmul(output, Accum::Replace, of_scores, rows(&self.keys[seen], width), 1.0, Par::Seq);
-            let output = rows_mut(&mut keys[seen], width);
-            let read = rows(&self.queries[rows_of], width);
-            matmul(output, Accum::Add, of_scores.transpose(), read, 1.0, Par::Seq);
+            let of_scores = Matrix::of_rows(of_scores, block.end);
+            let seen_keys = Matrix::of_rows(&self.keys[seen], width);
+            product(&mut queries[rows_of.clone()], Accumulate::Replace, of_scores, seen_keys, 1.0);
+            let read = Matrix::of_rows(&self.queries[rows_of], width);
+            product(&mut keys[seen], Accumulate::Add, of_scores.transpose(), read, 1.0);
         }
         [keys, values]
     }
 }
 
-/// Rows of `width` numbers, as a matrix.
-fn rows(numbers: &[f32], width: usize) -> MatRef<'_, f32> {
-    MatRef::from_row_major_slice(numbers, numbers.len() / width, width)
-}
-
-fn rows_mut(numbers: &mut [f32], width: usize) -> MatMut<'_, f32> {
-    let count = numbers.len() / width;
-    MatMut::from_row_major_slice_mut(numbers, count, width)
+/// A product on this thread alone: the heads keep all of them busy.
+fn product(output: &mut [f32], accumulate: Accumulate, a: Matrix<'_>, b: Matrix<'_>, factor: f32) {
+    multiply(output, accumulate, a, b, factor, Parallelism::None);
 }
 
 /// Puts 0 for the keys that a query does not see, and returns the others.

@@ -1,16 +1,13 @@
-//! Products of matrices.
-//!
-//! burn's own product copies its result, which takes long next to a product of narrow matrices. Here faer writes the
-//! result in place.
+//! Products of tensors, written in place.
 
 use std::cell::Cell;
 
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::Tensor;
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
+use gemm::Parallelism;
 
+use super::matrix::{self, Accumulate, Matrix};
 use super::numbers::{Numbers, tensor};
 
 thread_local! {
@@ -35,59 +32,33 @@ pub(crate) fn with_threads<T>(threads: usize, work: impl FnOnce() -> T) -> T {
 pub(crate) fn product(a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
     let ([rows, _], [_, columns]) = (a.dims(), b.dims());
     let mut output = vec![0.0; rows * columns];
-    multiply(&mut output, Accum::Replace, a, b);
+    multiply(&mut output, Accumulate::Replace, a, b);
     tensor(output, [rows, columns])
 }
 
 /// Returns `sum + a * b`.
 pub(crate) fn add_product(sum: Tensor<2>, a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
     let mut sum = Numbers::new(sum);
-    multiply(sum.get_mut(), Accum::Add, a, b);
+    multiply(sum.get_mut(), Accumulate::Add, a, b);
     sum.into_tensor()
 }
 
-fn multiply(output: &mut [f32], accum: Accum, a: Tensor<2>, b: Tensor<2>) {
-    let ([rows, _], [_, columns]) = (a.dims(), b.dims());
-    let (a, b) = (Matrix::new(a), Matrix::new(b));
-    let output = MatMut::from_row_major_slice_mut(output, rows, columns);
+fn multiply(output: &mut [f32], accumulate: Accumulate, a: Tensor<2>, b: Tensor<2>) {
+    let [a, b] = [a, b].map(|tensor| {
+        tensor.try_into_primitive::<Flex>().expect("a tensor in the CPU's memory, without autodiff")
+    });
     let threads = match THREADS.get() {
-        // faer would cut the sums of a vector into as many as there are threads.
-        _ if rows == 1 || columns == 1 => Par::Seq,
-        1 => Par::Seq,
-        threads => Par::rayon(threads),
+        1 => Parallelism::None,
+        threads => Parallelism::Rayon(threads),
     };
-    matmul(output, accum, a.view(), b.view(), 1.0, threads);
+    matrix::multiply(output, accumulate, matrix_in(&a), matrix_in(&b), 1.0, threads);
 }
 
-/// A matrix whose rows or columns lie in one piece each.
-struct Matrix(FlexTensor);
-
-impl Matrix {
-    fn new(tensor: Tensor<2>) -> Self {
-        let tensor =
-            tensor.try_into_primitive::<Flex>().expect("a tensor in the CPU's memory, without autodiff");
-        match *tensor.layout().strides() {
-            [1, stride] | [stride, 1] if stride > 0 => Self(tensor),
-            _ => Self(tensor.to_contiguous()),
-        }
-    }
-
-    fn view(&self) -> MatRef<'_, f32> {
-        let layout = self.0.layout();
-        let (rows, columns) = (layout.shape()[0], layout.shape()[1]);
-        let numbers = &self.0.storage::<f32>()[layout.start_offset()..];
-        match *layout.strides() {
-            [stride, 1] => {
-                let stride = stride as usize;
-                let numbers = &numbers[..(rows - 1) * stride + columns];
-                MatRef::from_row_major_slice_with_stride(numbers, rows, columns, stride)
-            }
-            [_, stride] => {
-                let stride = stride as usize;
-                let numbers = &numbers[..(columns - 1) * stride + rows];
-                MatRef::from_column_major_slice_with_stride(numbers, rows, columns, stride)
-            }
-            _ => unreachable!("a matrix has two dimensions"),
-        }
-    }
+/// The numbers of a tensor, as they lie there.
+fn matrix_in(tensor: &FlexTensor) -> Matrix<'_> {
+    let layout = tensor.layout();
+    let (shape, strides) = (layout.shape(), layout.strides());
+    let stride = |at: usize| usize::try_from(strides[at]).expect("no dimension is reversed");
+    let numbers = &tensor.storage::<f32>()[layout.start_offset()..];
+    Matrix::new(numbers, [shape[0], shape[1]], [stride(0), stride(1)])
 }

@@ -1,0 +1,133 @@
+//! Products of matrices that lie in slices, by gemm: burn's CPU device multiplies with it too, but copies what comes out.
+
+use gemm::{Parallelism, gemm};
+
+/// A matrix in a slice.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Matrix<'a> {
+    numbers: &'a [f32],
+    /// How many rows and columns.
+    shape: [usize; 2],
+    /// How far the next row and the next column are.
+    strides: [usize; 2],
+}
+
+impl<'a> Matrix<'a> {
+    /// # Panics
+    /// If the slice ends before the matrix does.
+    pub(super) fn new(numbers: &'a [f32], shape: [usize; 2], strides: [usize; 2]) -> Self {
+        let end: Option<usize> = shape.iter().zip(strides).try_fold(1_usize, |end, (count, stride)| {
+            end.checked_add(count.saturating_sub(1).checked_mul(stride)?)
+        });
+        let is_within = shape.contains(&0) || end.is_some_and(|end| end <= numbers.len());
+        assert!(is_within, "a matrix of {shape:?} with strides {strides:?} in {} numbers", numbers.len());
+        Self { numbers, shape, strides }
+    }
+
+    /// Rows of `width` numbers, one after the other.
+    pub(super) fn of_rows(numbers: &'a [f32], width: usize) -> Self {
+        Self::new(numbers, [numbers.len() / width, width], [width, 1])
+    }
+
+    pub(super) fn transpose(self) -> Self {
+        let ([rows, columns], [row, column]) = (self.shape, self.strides);
+        Self { shape: [columns, rows], strides: [column, row], ..self }
+    }
+}
+
+/// What becomes of the numbers where a product is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Accumulate {
+    Replace,
+    Add,
+}
+
+/// Writes `factor * a * b` to `output`, row-major.
+///
+/// # Panics
+/// If the shapes do not fit.
+#[expect(unsafe_code, reason = "gemm takes pointers; all that it reads and writes lies in the slices")]
+pub(super) fn multiply(
+    output: &mut [f32],
+    accumulate: Accumulate,
+    a: Matrix<'_>,
+    b: Matrix<'_>,
+    factor: f32,
+    threads: Parallelism,
+) {
+    let ([rows, depth], [length, columns]) = (a.shape, b.shape);
+    assert_eq!(depth, length, "a row of the first matrix is as long as a column of the second");
+    assert_eq!(Some(output.len()), rows.checked_mul(columns), "the output has one number for each");
+    let [a_strides, b_strides] = [a.strides, b.strides].map(|strides| strides.map(usize::cast_signed));
+    let is_sum = accumulate == Accumulate::Add;
+    // SAFETY: `Matrix::new` has checked that the last number of each matrix lies in its slice, and `output` was checked
+    // above. The borrows keep all three alive, and `output` apart from what is read.
+    unsafe {
+        gemm(
+            rows,
+            columns,
+            depth,
+            output.as_mut_ptr(),
+            1,
+            columns.cast_signed(),
+            is_sum,
+            a.numbers.as_ptr(),
+            a_strides[1],
+            a_strides[0],
+            b.numbers.as_ptr(),
+            b_strides[1],
+            b_strides[0],
+            1.0,
+            factor,
+            false,
+            false,
+            false,
+            threads,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(count: usize, seed: usize) -> Vec<f32> {
+        (0..count).map(|at| ((at * 7 + seed * 13) as f32).sin()).collect()
+    }
+
+    #[test]
+    fn products_are_sums_of_products_whatever_the_strides_and_threads() {
+        for (rows, depth, columns) in [(1, 5, 3), (7, 1, 4), (64, 33, 1), (70, 40, 130), (3, 0, 2)] {
+            let (left, right) = (numbers(rows * depth, 1), numbers(depth * columns, 2));
+            let (by_row, by_column) = ([depth.max(1), 1], [1, rows]);
+            let wanted = |strides: [usize; 2], row: usize, column: usize| -> f32 {
+                let at = |depth: usize| {
+                    left[row * strides[0] + depth * strides[1]] * right[depth * columns + column]
+                };
+                (0..depth).map(at).sum()
+            };
+            for strides in [by_row, by_column] {
+                let a = Matrix::new(&left, [rows, depth], strides);
+                let b = Matrix::of_rows(&right, columns);
+                let product = |threads| {
+                    let mut output = vec![1.0; rows * columns];
+                    multiply(&mut output, Accumulate::Replace, a, b, 1.0, threads);
+                    multiply(&mut output, Accumulate::Add, a.transpose().transpose(), b, 2.0, threads);
+                    output
+                };
+                let output = product(Parallelism::None);
+                for (at, number) in output.iter().enumerate() {
+                    let wanted = 3.0 * wanted(strides, at / columns, at % columns);
+                    assert!((number - wanted).abs() < 1e-4, "{number} and {wanted}");
+                }
+                assert_eq!(output, product(Parallelism::Rayon(0)));
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a matrix of [2, 3]")]
+    fn a_matrix_beyond_its_slice_is_refused() {
+        Matrix::new(&[0.0; 5], [2, 3], [3, 1]);
+    }
+}
