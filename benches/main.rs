@@ -60,6 +60,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Bench {
     /// Three ways to look up vectors, with their gradients
+    #[cfg(feature = "train")]
     Embedding {
         /// `train.device`
         #[arg(default_value = "flex")]
@@ -97,8 +98,6 @@ impl Bench {
         match self {
             #[cfg(feature = "train")]
             Self::Embedding { device } => embedding::run(&device, is_trial),
-            #[cfg(not(feature = "train"))]
-            Self::Embedding { device } => println!("embedding on {device}: needs the feature `train`"),
             Self::Formats(options) => formats::run(&options, is_trial),
             Self::Journey => by_criterion(journey::run),
             #[cfg(target_os = "linux")]

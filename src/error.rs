@@ -31,6 +31,8 @@ pub enum Error {
         problem: String,
         /// Where the key is written, if the config was read from a file.
         place: Option<Box<ConfigPlace>>,
+        /// What to do instead, if it is more than another value.
+        remedy: Option<Box<Remedy>>,
     },
 
     /// There is nothing to read. Change the paths, or put files there.
@@ -127,6 +129,8 @@ pub enum Error {
     Merge {
         /// The contradiction, and which cursors to take.
         problem: String,
+        /// What to do first.
+        remedy: Option<Box<Remedy>>,
     },
 
     /// The memory budget is smaller than what must be held at once. Raise `memory`.
@@ -189,15 +193,14 @@ pub enum Error {
         step: u64,
         /// Its batches, from 0.
         batches: std::ops::Range<u64>,
-        /// Where the run can be resumed, and at what rate; `None` if no run is known, or nothing of it is saved.
+        /// Where the run can be resumed, and at what rate; `None` if nothing is saved.
         resume: Option<Box<ResumeFrom>>,
     },
 
-    /// A checkpoint cannot be used, or a new run would overwrite those of another. Resume from where it says, or train
-    /// in another directory.
-    #[error("{}: {problem}{}", .path.display(), resumed(.resume.as_deref()))]
+    /// A checkpoint cannot be used. Use the one that it names, or what the checkpoint was made with.
+    #[error("{}: {problem}", .path.display())]
     Checkpoint {
-        /// The file that is damaged, or the run's directory.
+        /// The file that is damaged, or the checkpoint's directory.
         path: PathBuf,
         /// What is wrong, and what else to do.
         problem: String,
@@ -215,6 +218,20 @@ pub enum Error {
     /// The trainer cannot go on.
     #[error("{0}")]
     Train(String),
+}
+
+/// What to do about an error besides changing a value. Each program has its own words for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remedy {
+    /// Resume the run that is there.
+    Resume(ResumeFrom),
+    /// Say which of several parts to prepare.
+    NamePart,
+    /// Merge the cursors of all ranks.
+    MergeCursors,
+    /// Export the model of the run in this directory.
+    ExportModel(PathBuf),
 }
 
 /// Where a run can be resumed.
@@ -333,26 +350,44 @@ impl Error {
 
     /// An [`Error::Config`].
     pub fn config(key: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Config { key: key.into(), problem: problem.into(), place: None }
+        Self::Config { key: key.into(), problem: problem.into(), place: None, remedy: None }
     }
 
     /// Where the run that failed can be resumed.
     pub fn resume_from(&self) -> Option<&ResumeFrom> {
         match self {
             Self::Diverged { resume, .. } | Self::Checkpoint { resume, .. } => resume.as_deref(),
+            _ => match self.remedy() {
+                Some(Remedy::Resume(from)) => Some(from),
+                _ => None,
+            },
+        }
+    }
+
+    /// What to do besides changing a value.
+    pub fn remedy(&self) -> Option<&Remedy> {
+        match self {
+            Self::Config { remedy, .. } | Self::Merge { remedy, .. } => remedy.as_deref(),
             _ => None,
         }
     }
 
+    /// The same error with a remedy, if it is an [`Error::Config`] or an [`Error::Merge`].
+    #[must_use]
+    pub fn with_remedy(mut self, with: Remedy) -> Self {
+        if let Self::Config { remedy, .. } | Self::Merge { remedy, .. } = &mut self {
+            *remedy = Some(Box::new(with));
+        }
+        self
+    }
+
     /// The same error with the place of its key, if it is an [`Error::Config`] without one.
     #[must_use]
-    pub fn at(self, at: ConfigPlace) -> Self {
-        match self {
-            Self::Config { key, problem, place: None } => {
-                Self::Config { key, problem, place: Some(Box::new(at)) }
-            }
-            other => other,
+    pub fn at(mut self, at: ConfigPlace) -> Self {
+        if let Self::Config { place: place @ None, .. } = &mut self {
+            *place = Some(Box::new(at));
         }
+        self
     }
 
     /// An [`Error::Io`]. If the disk is full or the process is at one of its limits, it says so, with a remedy.
@@ -433,14 +468,8 @@ fn numbers(batches: &std::ops::Range<u64>) -> String {
 
 /// What to do about a run that has diverged.
 fn slower(resume: Option<&ResumeFrom>) -> String {
-    let otherwise =
-        "lower train.lr or raise train.warmup, and go on from a checkpoint, or start again if there is none";
+    let otherwise = "start again with a lower train.lr or a longer train.warmup";
     resume.map_or_else(|| otherwise.to_owned(), ToString::to_string)
-}
-
-/// Where to resume, behind a problem.
-fn resumed(resume: Option<&ResumeFrom>) -> String {
-    resume.map_or_else(String::new, |resume| format!(": {resume}"))
 }
 
 /// The message of a caught panic.

@@ -15,7 +15,7 @@
 use std::env::VarError;
 
 use crate::config::PipelineConfig;
-use crate::error::{Error, Result};
+use crate::error::{Error, Remedy, Result};
 
 /// The variables that hold rank and world.
 const LAUNCHERS: [[&str; 2]; 5] = [
@@ -84,10 +84,13 @@ impl World {
 
     /// Like [`of_preparing`](World::of_preparing), but looks up environment variables with `variable`.
     pub fn of_preparing_in(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
-        let variables = Variables(&variable);
+        Self::of_task(&Variables(&variable)).map_err(|error| error.with_remedy(Remedy::NamePart))
+    }
+
+    fn of_task(variables: &Variables<'_>) -> Result<Self> {
         let advice = |_: &str| "say which part this is".to_owned();
-        let process = Self::given([None, None], &variables, advice)?;
-        process.tell(&variables);
+        let process = Self::given([None, None], variables, advice)?;
+        process.tell(variables);
         let Some(task) = variables.number("SLURM_ARRAY_TASK_ID")? else { return Ok(process) };
         let number = |name: &str| {
             let unset = || Error::config(name, "the variable is not set; say which part this is");

@@ -60,7 +60,7 @@ impl Bound {
         match self {
             Self::Bytes(..) => ByteCount(number as u64).to_string(),
             _ if number.fract() != 0.0 && f64::from(short) == number => short.to_string(),
-            _ => number.to_string(),
+            _ => readable(number),
         }
     }
 
@@ -88,16 +88,26 @@ impl fmt::Display for Bound {
             _ => ByteCount(bytes).to_string(),
         };
         match *self {
-            Self::AtLeast(least) => write!(f, "at least {least}"),
-            Self::Above(least) => write!(f, "above {least}"),
-            Self::Within(least, most) => write!(f, "from {least} to {most}"),
-            Self::Below(least, most) => write!(f, "at least {least} and less than {most}"),
-            Self::AboveUpTo(least, most) => write!(f, "above {least} and at most {most}"),
+            Self::AtLeast(least) => write!(f, "at least {}", readable(least)),
+            Self::Above(least) => write!(f, "above {}", readable(least)),
+            Self::Within(least, most) => write!(f, "from {} to {}", readable(least), readable(most)),
+            Self::Below(least, most) => {
+                write!(f, "at least {} and less than {}", readable(least), readable(most))
+            }
+            Self::AboveUpTo(least, most) => {
+                write!(f, "above {} and at most {}", readable(least), readable(most))
+            }
             Self::Bytes(least, u64::MAX) => write!(f, "at least {}", size(least)),
             Self::Bytes(least, most) => write!(f, "from {} to {}", size(least), size(most)),
             Self::Noted(bound, note) => write!(f, "{bound}{note}"),
         }
     }
+}
+
+/// A number as one would write it: 1e300, and not its 301 digits.
+fn readable(number: f64) -> String {
+    let (digits, short) = (number.to_string(), format!("{number:e}"));
+    if number.abs() >= 1e9 && short.len() < digits.len() { short } else { digits }
 }
 
 /// A key with its bound, and how its number is read.
@@ -125,6 +135,7 @@ pub trait Bounded: Sized + 'static {
 pub fn describe<T: Bounded>(schema: &mut schemars::Schema) {
     let properties = &mut schema.ensure_object()["properties"];
     for (key, bound, _) in T::BOUNDS {
+        assert!(properties.get(key).is_some(), "`{key}` has a bound, and is not a key");
         for (name, limit) in bound.in_schema() {
             // A whole number is written as one.
             properties[*key][name] = if limit.fract() == 0.0 { (limit as i64).into() } else { limit.into() };
@@ -134,7 +145,7 @@ pub fn describe<T: Bounded>(schema: &mut schemars::Schema) {
 
 /// A number of a config; none if it is absent, or left to the loader.
 pub trait Number {
-    /// It.
+    /// The number.
     fn number(&self) -> Option<f64>;
 }
 
@@ -186,7 +197,7 @@ impl<T: Number> Number for Option<T> {
 /// Returns an [`Error::Config`] unless `holds`.
 ///
 /// # Errors
-/// That.
+/// [`Error::Config`] with the key, the bound and the value.
 pub fn require(holds: bool, key: &str, value: impl fmt::Display, bound: &str) -> Result<()> {
     if holds { Ok(()) } else { Err(Error::config(key, format!("must be {bound}, not {value}"))) }
 }
@@ -198,10 +209,11 @@ mod tests {
     #[test]
     fn a_bound_holds_to_its_ends_and_says_what_it_is() {
         let day = Bound::Noted(&Bound::AboveUpTo(0.0, 86_400.0), " seconds");
-        let cases: [(Bound, &[f64], &[f64], &str); 7] = [
+        let cases: [(Bound, &[f64], &[f64], &str); 8] = [
             (COUNT, &[1.0, 1e18], &[0.0], "at least 1"),
             (POSITIVE, &[1e-9], &[0.0], "above 0"),
             (Bound::Within(1.0, 8.0), &[1.0, 8.0], &[0.0, 9.0], "from 1 to 8"),
+            (WEIGHT, &[0.0, 1e15], &[1e16], "from 0 to 1e15"),
             (SHARE, &[0.0, 0.9], &[-0.1, 1.0], "at least 0 and less than 1"),
             (day, &[0.1, 86_400.0], &[0.0, 86_401.0], "above 0 and at most 86400 seconds"),
             (Bound::Bytes(1, 1 << 20), &[1.0, 1_048_576.0], &[0.0, 1_048_577.0], "from 1 byte to 1MiB"),
@@ -223,6 +235,7 @@ mod tests {
             (SHARE, -0.1, "-0.1"),
             (COUNT, 16_777_217.0, "16777217"),
             (COUNT, 1_073_741_824.0, "1073741824"),
+            (WEIGHT, 1e300, "1e300"),
             (Bound::Bytes(1 << 20, u64::MAX), 1024.0, "1KiB"),
         ] {
             assert_eq!(bound.shown(number), shown);

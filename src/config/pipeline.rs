@@ -187,13 +187,18 @@ impl PipelineConfig {
         self.lanes.or(auto)
     }
 
-    /// How many documents of a lane wait to be shuffled together, given this many [`lanes`](Self::lanes). With
-    /// [`ShuffleRule::Global`] it is 1: they come in their order, and none waits.
-    pub fn window(&self) -> usize {
+    /// How many documents of a lane are shuffled together, given this many [`lanes`](Self::lanes). `None` with
+    /// [`ShuffleRule::Global`].
+    pub fn window(&self) -> Option<usize> {
         match self.shuffle {
-            ShuffleRule::Window => self.window.or((WINDOWS / self.lanes().max(1)).max(1)),
-            ShuffleRule::Global => 1,
+            ShuffleRule::Window => Some(self.window.or((WINDOWS / self.lanes().max(1)).max(1))),
+            ShuffleRule::Global => None,
         }
+    }
+
+    /// How many documents of a lane wait in its window. Those that are shuffled globally come in their order already.
+    pub(crate) fn waiting(&self) -> usize {
+        self.window().unwrap_or(1)
     }
 
     /// Whether all documents of a source are shuffled together.
@@ -269,13 +274,13 @@ impl PipelineConfig {
         let wanted = "lengths in ascending order, the last of them pipeline.seq_len";
         require(is_ascending && fits, "pipeline.buckets", shown, wanted)?;
         if self.shuffles_globally() {
-            for (is_beside, key, what) in [
-                (self.window != OrAuto::Auto, "pipeline.window", "shuffles so many documents together"),
-                (!self.shuffle_splits, "pipeline.shuffle_splits", "false keeps the order of the files"),
-            ] {
-                if is_beside {
-                    let all = "pipeline.shuffle = \"global\" shuffles all documents";
-                    return Err(Error::config(key, format!("{what}, and {all}; leave one of them out")));
+            for (is_set, key) in
+                [(self.window != OrAuto::Auto, "window"), (!self.shuffle_splits, "shuffle_splits")]
+            {
+                if is_set {
+                    let problem = "it has no effect with pipeline.shuffle = \"global\"; remove it, or set shuffle = \
+                                   \"window\"";
+                    return Err(Error::config(format!("pipeline.{key}"), problem));
                 }
             }
         }

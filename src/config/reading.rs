@@ -7,4 +7,4 @@ pub use super::fill::{fill, fill_loader};
 pub use super::keys::{Section, fields, sections};
 #[cfg(feature = "schema")]
 pub use super::schema::schema;
-pub use super::tree::Tree;
+pub use super::tree::{AnyValue, Tree};

@@ -136,7 +136,7 @@ impl Bounded for SourceConfig {
 /// start to end. A kill loses what was not written yet, and checksums detect damaged tokens. What is not
 /// cached is read as text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = super::bounds::describe::<TokenCacheConfig>))]
 #[serde(deny_unknown_fields, expecting = "a table such as { path = \"tokens\", limit = \"50GiB\" }")]
 pub struct TokenCacheConfig {
     /// The directory. It is created if it does not exist.

@@ -20,7 +20,7 @@ use crate::error::{ConfigPlace, Error, Result};
 mod settings;
 mod value;
 
-use value::AnyValue;
+pub use value::AnyValue;
 
 /// The most bytes of a config.
 const BYTES: u64 = 64 << 20;

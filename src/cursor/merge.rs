@@ -93,5 +93,5 @@ fn world(cursor: &Cursor) -> Option<usize> {
 }
 
 fn refused(problem: &str) -> Error {
-    Error::Merge { problem: problem.to_owned() }
+    Error::Merge { problem: problem.to_owned(), remedy: None }
 }

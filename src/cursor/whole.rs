@@ -10,7 +10,7 @@ use super::{
     Digest, Event, Fingerprint, LaneCursor, LaneState, LaneStep, Length, SourceState, check, length,
 };
 use crate::bounded;
-use crate::error::{Error, Result};
+use crate::error::{Error, Remedy, Result};
 
 /// The version of the cursor's format. Cursors of other versions are refused.
 const VERSION: u32 = 1;
@@ -243,7 +243,8 @@ impl Cursor {
                 let problem = format!(
                     "lane {number} of {count} is another rank's; merge the cursors of all ranks first"
                 );
-                return Err(Error::Merge { problem });
+                let remedy = Some(Box::new(Remedy::MergeCursors));
+                return Err(Error::Merge { problem, remedy });
             }
         }
         Ok(())

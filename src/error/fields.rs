@@ -17,7 +17,7 @@ impl Error {
     /// Returns its facts by name: the place, the problem, the remedy. The program prints them with `--json`.
     pub fn fields(&self) -> Map<String, Value> {
         let fields = match self {
-            Error::Config { key, problem, place } => config_fields(key, problem, place.as_deref()),
+            Error::Config { key, problem, place, .. } => config_fields(key, problem, place.as_deref()),
             Error::Document { path, line, unit, byte, problem, remedy } => {
                 // A position counts what its name says.
                 let mut fields =

@@ -138,5 +138,5 @@ fn note_bytes(pipeline: &PipelineConfig) -> usize {
 fn held_at_once(pipeline: &PipelineConfig) -> usize {
     let packed = if pipeline.pack == PackRule::BestFit { pipeline.pack_window } else { 0 };
     let grouped = if pipeline.batch_tokens.is_some() { pipeline.bucket_window } else { 0 };
-    pipeline.window().saturating_add(packed).saturating_add(grouped)
+    pipeline.waiting().saturating_add(packed).saturating_add(grouped)
 }

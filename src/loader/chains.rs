@@ -109,7 +109,7 @@ impl Chains {
     ) -> SequenceStream {
         let Config { seed, pipeline, .. } = &self.config;
         let rows = tokens
-            .shuffle(pipeline.window(), *seed, at)
+            .shuffle(pipeline.waiting(), *seed, at)
             .with_lane(lane)
             .with_meter(gauge.shuffle.clone())
             .pack(pipeline.packing(), at)
@@ -203,7 +203,7 @@ impl Chains {
 pub(super) fn interleave(pipeline: &PipelineConfig, side: Side, source: &Source) -> usize {
     match side {
         Side::HeldOut => source.interleave_of_sample(),
-        Side::Train if pipeline.shuffle_splits => source.interleave(pipeline.window(), pipeline.lanes()),
+        Side::Train if pipeline.shuffle_splits => source.interleave(pipeline.waiting(), pipeline.lanes()),
         // Splits come in the order of the files.
         Side::Train => 1,
     }

@@ -111,7 +111,7 @@ pub async fn check(config: &Config) -> Result<Checked> {
         sources: sources.collect(),
         tokenizer,
         lanes: pipeline.lanes(),
-        window: (!pipeline.shuffles_globally()).then(|| pipeline.window()),
+        window: pipeline.window(),
         world,
         batch_size: pipeline.batch_tokens.is_none().then_some(pipeline.batch_size),
         seq_len: pipeline.seq_len,

@@ -149,7 +149,7 @@ fn places(source: &Source, documents: &[ExcludedDocument], known: &HashSet<&Path
                 if !source.may_begin(number as u32, byte)? {
                     let path = file.path().display();
                     let problem = format!(
-                        "no document of {path} begins at byte {byte}; take the byte from a piece of its batch"
+                        "no document of {path} begins at byte {byte}; each batch says where its documents begin"
                     );
                     return Err(Error::config("exclude.documents", problem));
                 }
@@ -161,7 +161,7 @@ fn places(source: &Source, documents: &[ExcludedDocument], known: &HashSet<&Path
         None => Ok(places),
         Some(path) => {
             let problem = format!(
-                "{} is not a file of any source; write it as a piece of its batch does",
+                "{} is not a file of any source; each batch says the files of its documents",
                 path.display()
             );
             Err(Error::config("exclude.documents", problem))

@@ -39,10 +39,6 @@ pub(super) fn fingerprint(
 ) -> Fingerprint {
     let Config { seed, sources, tokenizer: ids, pipeline, .. } = config;
     let none = || "none".to_owned();
-    let shuffle = match pipeline.shuffles_globally() {
-        true => ("pipeline.shuffle".to_owned(), pipeline.shuffle.to_string()),
-        false => ("pipeline.window".to_owned(), pipeline.window().to_string()),
-    };
     let pack_window = (pipeline.pack == PackRule::BestFit).then_some(pipeline.pack_window);
     let mut fields = BTreeMap::from([
         ("order".to_owned(), ORDER.to_string()),
@@ -52,7 +48,7 @@ pub(super) fn fingerprint(
         ("tokenizer.eos".to_owned(), ids.eos.clone().unwrap_or_else(none)),
         ("pipeline.lanes".to_owned(), pipeline.lanes().to_string()),
         ("pipeline.shuffle_splits".to_owned(), pipeline.shuffle_splits.to_string()),
-        shuffle,
+        ("pipeline.shuffle".to_owned(), pipeline.shuffle.to_string()),
         ("pipeline.seq_len".to_owned(), pipeline.seq_len.to_string()),
         ("pipeline.pack".to_owned(), pipeline.pack.to_string()),
         ("pipeline.ahead".to_owned(), pipeline.ahead.to_string()),
@@ -64,6 +60,9 @@ pub(super) fn fingerprint(
         ("pipeline.holdout".to_owned(), pipeline.holdout.to_string()),
         ("side".to_owned(), side.name().to_owned()),
     ]);
+    if let Some(window) = pipeline.window() {
+        fields.insert("pipeline.window".to_owned(), window.to_string());
+    }
     if let Some(pad) = &ids.pad {
         fields.insert("tokenizer.pad".to_owned(), pad.clone());
     }

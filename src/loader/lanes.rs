@@ -64,8 +64,8 @@ pub(super) fn resolve_auto(config: &mut Config, source: &Source, cursor: Option<
         (OrAuto::Auto, None) => most_lanes(config, source),
     };
     config.pipeline.lanes = OrAuto::Fixed(lanes);
-    if !config.pipeline.shuffles_globally() {
-        config.pipeline.window = config.pipeline.window().into();
+    if let Some(window) = config.pipeline.window() {
+        config.pipeline.window = window.into();
     }
 }
 

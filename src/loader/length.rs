@@ -16,7 +16,7 @@ use super::gauge::Gauge;
 use crate::budget::Budget;
 use crate::config::{Config, Uneven};
 use crate::cursor::{Cursor, Length};
-use crate::error::{Error, Result};
+use crate::error::{Error, Remedy, Result};
 use crate::meter::Setting;
 use crate::shards;
 use crate::source::{Origin, of_lane};
@@ -65,7 +65,7 @@ pub(super) fn rounds(
              of all ranks first",
             start.lanes()
         );
-        return Err(Error::Merge { problem });
+        return Err(Error::Merge { problem, remedy: Some(Box::new(Remedy::MergeCursors)) });
     };
     if let Some(ends) = of_stored(chains, &from) {
         let rounds = decided(&ends, chains.config.pipeline.uneven, &from);

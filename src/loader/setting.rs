@@ -24,7 +24,7 @@ pub(super) fn setting(config: &Config, source: &Source, stages: &CustomStages, w
         tuned: Tuned { workers: pipeline.workers == OrAuto::Auto, depth: pipeline.depth == OrAuto::Auto },
         lanes: pipeline.lanes() / world.size,
         splits: most_splits.unwrap_or(0).div_ceil(world.size),
-        window: pipeline.window(),
+        window: pipeline.waiting(),
         is_best_fit: pipeline.pack == PackRule::BestFit,
         can_keep_tokens: can_cache && stages.documents.is_empty() && !has_own_documents,
         own_stages: stages.names(),

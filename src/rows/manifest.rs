@@ -61,8 +61,8 @@ pub(crate) struct RowOrder {
     pub(crate) seed: u64,
     pub(crate) lanes: usize,
     pub(crate) shuffle: ShuffleRule,
-    /// 1 if all documents are shuffled together.
-    pub(crate) window: usize,
+    /// How many documents of a lane were shuffled together; only for windows.
+    pub(crate) window: Option<usize>,
     pub(crate) shuffle_splits: bool,
 }
 
@@ -196,7 +196,6 @@ impl RowRules {
     pub(crate) fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
         let text =
             |value: &Option<String>| value.as_ref().map_or("none".to_owned(), |value| format!("{value:?}"));
-        let number = |value: Option<usize>| value.map_or("none".to_owned(), |value| value.to_string());
         let of = |rules: &Self| {
             [
                 ("tokenizer", name_of(&rules.tokenizer)),
@@ -222,12 +221,16 @@ impl RowOrder {
                 ("seed", order.seed.to_string()),
                 ("pipeline.lanes", order.lanes.to_string()),
                 ("pipeline.shuffle", order.shuffle.to_string()),
-                ("pipeline.window", order.window.to_string()),
+                ("pipeline.window", number(order.window)),
                 ("pipeline.shuffle_splits", order.shuffle_splits.to_string()),
             ]
         };
         first_difference(of(self), of(other))
     }
+}
+
+fn number(value: Option<usize>) -> String {
+    value.map_or("none".to_owned(), |value| value.to_string())
 }
 
 /// The first key whose values differ, and both values.

@@ -184,7 +184,7 @@ const TOKEN_BUDGET: [&str; 7] = [
 ];
 
 /// Of the cursor below.
-const CHECKSUM: &str = "b581bf4404a4ea50";
+const CHECKSUM: &str = "134ad8716e7e2f69";
 
 /// Without its checksum.
 const CURSOR: &str = r#"{
@@ -215,6 +215,7 @@ const CURSOR: &str = r#"{
         "pipeline.pack": "concat",
         "pipeline.pack_window": "none",
         "pipeline.seq_len": "32",
+        "pipeline.shuffle": "window",
         "pipeline.shuffle_splits": "true",
         "pipeline.window": "40",
         "seed": "42",

@@ -360,7 +360,7 @@ fn excluded_documents_are_left_out_from_the_cursor_on_and_stay_so() {
     assert_eq!(ids(&later), ids(&after[4..]));
     config.exclude.documents = vec![ExcludedDocument { path: path.clone(), byte: byte(7) + 1 }];
     let error = block_on(open(&config, None)).expect_err("no document").to_string();
-    assert!(error.contains("lines.txt begins at byte 148; take the byte from a piece"), "{error}");
+    assert!(error.contains("lines.txt begins at byte 148; each batch says where"), "{error}");
     config.exclude.documents = vec![ExcludedDocument { path: "elsewhere.txt".into(), byte: 0 }];
     let error = block_on(open(&config, None)).expect_err("no such file").to_string();
     assert!(error.starts_with("exclude.documents: elsewhere.txt is not a file of any source"), "{error}");

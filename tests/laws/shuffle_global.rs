@@ -197,13 +197,25 @@ fn a_mixture_takes_from_both_and_what_cannot_be_shuffled_is_refused() {
 
     let mut ordered = config.clone();
     ordered.pipeline.shuffle_splits = false;
-    assert!(error(&ordered).contains("pipeline.shuffle_splits: false keeps the order of the files"));
+    assert!(error(&ordered).contains("pipeline.shuffle_splits: it has no effect with pipeline.shuffle ="));
     let mut windowed = config.clone();
     windowed.pipeline.window = 64.into();
     assert!(
         error(&windowed)
-            .contains("pipeline.window: shuffles so many documents together, and pipeline.shuffle =")
+            .contains("pipeline.window: it has no effect with pipeline.shuffle = \"global\"; remove it, or")
     );
+
+    // The rule is named, and not the window that it needs.
+    windowed.pipeline.shuffle = ShuffleRule::Window;
+    let said = |config: &Config, batches: &[Batch]| {
+        let cursor = batches[0].cursor().clone();
+        block_on(Loader::resume(config, &cursor)).expect_err("another rule").to_string()
+    };
+    let (global, window) = (block_on(all(&config)), block_on(all(&windowed)));
+    let now = said(&windowed, &global.expect("no errors"));
+    assert!(now.contains("`pipeline.shuffle` was global and is now window"), "{now}");
+    let now = said(&config, &window.expect("no errors"));
+    assert!(now.contains("`pipeline.shuffle` was window and is now global"), "{now}");
 
     let mut few = config;
     (few.pipeline.lanes, few.pipeline.epochs) = (500.into(), None);

@@ -90,7 +90,7 @@ fn settings_go_over_the_file() {
     let text = TOML.replace("field = \"doc.text\"\n", "");
     let config = load("c.toml", &text, &settings).expect("it loads");
     assert_eq!(config.train.steps, 100);
-    assert_eq!(config.data.pipeline.window(), 9);
+    assert_eq!(config.data.pipeline.window(), Some(9));
     assert_eq!(config.data.pipeline.memory, ByteCount::mib(2));
     let (ahead, max_segments, window) = (3, Some(7), 99);
     let packing = Packing { ahead, max_segments, window, ..Packing::new(PackRule::BestFit, 1024) };
@@ -318,4 +318,9 @@ fn a_run_is_written_as_it_is_read() {
     assert_eq!(toml::from_str::<RunConfig>(&toml).expect("it loads"), config);
     let refused = serde_json::from_str::<RunConfig>(r#"{ "train": { "step": 5 } }"#).expect_err("unknown");
     assert!(refused.to_string().contains("train.step: unknown key `step`"), "{refused}");
+    let twice = r#"{ "train": { "steps": 5, "steps": 6 } }"#;
+    let refused = serde_json::from_str::<RunConfig>(twice).expect_err("a key twice").to_string();
+    assert!(refused.contains("the key `steps` is there twice"), "{refused}");
+    let refused = toml::from_str::<RunConfig>("[train]\nlr = nan").expect_err("no number").to_string();
+    assert!(refused.contains("train.lr"), "{refused}");
 }

@@ -286,6 +286,7 @@ fn what_is_no_part_is_refused() {
     ];
     let error = refused(&some);
     assert!(error.contains("SLURM_ARRAY_TASK_ID") && error.contains("say which part this is"), "{error}");
+    assert!(error.ends_with(" prepare configs/tiny.toml -o nowhere --part 3/100"), "{error}");
     let error = refused(&[("JOB_COMPLETION_INDEX", "3")]);
     assert!(error.contains("WORLD_SIZE is not set; say which part this is"), "{error}");
     assert!(!crate::support::root().join("nowhere").exists());

@@ -127,4 +127,8 @@ fn what_shards_were_made_with_cannot_be_chosen_anew() {
     assert_eq!(bound, format!("source.0.max_document_bytes: {known}"));
     let oversize = refused(|source| source.oversize = millstream::config::Oversize::Skip);
     assert_eq!(oversize, format!("source.0.oversize: {known}"));
+    let filtered = refused(|source| source.filter = Some("score > 0.5".to_owned()));
+    assert_eq!(filtered, "source.0.where: token shards have only ids; filter the text when you prepare them");
+    let subset = refused(|source| source.subset = Some("de".to_owned()));
+    assert_eq!(subset, "source.0.subset: a source of kind shards has no `subset`; remove it");
 }

@@ -156,22 +156,28 @@ fn moments_of_another_optimizer_are_refused() {
     let adamw = || trainer(OptimizerKind::AdamW);
     let muon = || trainer(OptimizerKind::Muon);
     let custom = || adamw().with_optimizer(|_| sgd().build());
+    let plain = || adamw().with_optimizer(|_| SgdConfig::new().build());
+    let lion = || adamw().with_optimizer(|_| LionConfig::new().build());
     for (checkpoint, other, was, is) in [
         (saved("adamw", adamw()), muon(), "\"adamw\"", "\"muon\""),
         (saved("muon", muon()), adamw(), "\"muon\"", "\"adamw\""),
-        (saved("custom", custom()), adamw(), "custom", "\"adamw\""),
-        (saved("again", adamw()), custom(), "\"adamw\"", "custom"),
+        (saved("custom", custom()), adamw(), "custom Sgd", "\"adamw\""),
+        (saved("again", adamw()), custom(), "\"adamw\"", "custom Sgd"),
+        // It has no moments to refuse.
+        (saved("plain", plain()), lion(), "custom Sgd", "custom Lion"),
     ] {
         match other.restored(&checkpoint) {
-            Err(Error::Fingerprint { field, saved, now }) => {
-                assert_eq!((&*field, &*saved, &*now), ("train.optimizer", was, is));
+            Err(Error::Checkpoint { problem, .. }) => {
+                let said = format!("`train.optimizer` was {was} and is now {is}; set it back");
+                assert!(problem.starts_with(&said), "{problem}");
             }
             other => panic!("{other:?}"),
         }
     }
-    // Both are custom, and have other moments.
-    let lion = adamw().with_optimizer(|_| LionConfig::new().build());
-    let refused = lion.restored(&saved("sgd", custom())).expect_err("other moments").to_string();
+    // Both are a `ModuleOptimizer`, and have other moments.
+    let (sgd, lion) = (|_: &Gpt| sgd().init(), |_: &Gpt| LionConfig::new().init());
+    let checkpoint = saved("sgd", adamw().with_optimizer(sgd));
+    let refused = adamw().with_optimizer(lion).restored(&checkpoint).expect_err("other moments").to_string();
     assert!(refused.contains("optimizer.bpk: it has "), "{refused}");
     assert!(refused.contains("of which the optimizer takes 0"), "{refused}");
 }

@@ -27,7 +27,8 @@ const UNREAD: u8 = 141;
 pub(super) enum Failure {
     /// Its arguments are wrong, whatever the files hold. The error's key is the option, or the key of a setting.
     Usage(Error),
-    /// Anything else. That what an option names is not there, or is there already, is a failure, as with a path.
+    /// Anything else. A missing or existing file, field or checkpoint that an option names is a failure, not wrong
+    /// usage.
     Failed(Error),
 }
 
@@ -47,7 +48,7 @@ impl Failure {
         Self::Usage(Error::config(option, problem))
     }
 
-    /// The same with the place of the key that it names. A setting that does not fit the files is no wrong usage.
+    /// The same with the place of the key that it names. A setting that does not fit the files is a failure.
     pub(super) fn placed(self, written: &Written) -> Self {
         match self {
             Self::Usage(error) => Self::Usage(written.place(error)),

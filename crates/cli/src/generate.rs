@@ -79,7 +79,7 @@ impl GenerateArgs {
     /// The run's config, and the settings. A Hugging Face model directory has the settings alone.
     pub(super) fn written(&self) -> Written {
         let config = RunDirectory::open(&self.model).ok().map(|run| run.config_path());
-        Written { config, settings: self.settings.clone() }
+        Written { config, settings: self.settings.clone(), has_at: true }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use super::program::program;
 use super::{NAME as PROGRAM, Written};
 use millstream::Error;
-use millstream::error::ResumeFrom;
+use millstream::error::{Remedy, ResumeFrom};
 
 /// The features of the build that are not on by default and change what the program can do.
 const FEATURES: [(&str, bool); 5] = [
@@ -93,9 +93,34 @@ pub(super) fn command<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> 
     words
 }
 
+/// The arguments of this process.
+fn arguments() -> impl Iterator<Item = String> {
+    program().arguments().map(|argument| argument.to_string_lossy().into_owned())
+}
+
 /// The command that this process runs, ready for a shell.
 pub(super) fn same_command() -> String {
-    command(program().arguments().map(|argument| argument.to_string_lossy().into_owned()))
+    command(arguments())
+}
+
+/// The arguments of a command that uses a checkpoint, with that of this step. `--step` is another name of `--at`.
+fn at(arguments: impl Iterator<Item = String>, step: u64) -> Vec<String> {
+    let is_step = |name: &str| name == "--at" || name == "--step";
+    let mut words: Vec<String> = arguments.collect();
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let values = words.split_off(end);
+    let mut words = words.into_iter();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        match word.split_once('=') {
+            None if is_step(&word) => drop(words.next()),
+            Some((name, _)) if is_step(name) => {}
+            _ => kept.push(word),
+        }
+    }
+    kept.extend(["--at".to_owned(), step.to_string()]);
+    kept.extend(values);
+    kept
 }
 
 /// An argument as a shell takes it.
@@ -115,23 +140,37 @@ pub(super) fn resume(from: &ResumeFrom) -> String {
     command(arguments)
 }
 
-/// Whether this command reads the newest checkpoint of a run, and trains nothing.
-fn only_reads_a_checkpoint() -> bool {
-    let reads = program().arguments().next().is_some_and(|name| name == "generate" || name == "model");
-    reads && !program().arguments().any(|argument| argument == "--at")
-}
-
 /// What to run after an error of a command that has read the config `written`, on lines.
 pub(super) fn after(error: &Error, written: Option<&Written>) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(from) = error.resume_from() {
-        lines.push(match from.step.filter(|_| only_reads_a_checkpoint()) {
-            Some(step) => format!("take that one with: {} --at {step}", same_command()),
+        // A damaged checkpoint changes nothing else of the command.
+        let is_damaged = matches!(error, Error::Checkpoint { .. });
+        let same = is_damaged && written.is_some_and(|written| written.has_at);
+        lines.push(match from.step.filter(|_| same) {
+            Some(step) => format!("take that one with: {}", command(at(arguments(), step))),
             None => format!("resume with: {}", resume(from)),
         });
     }
+    match error.remedy() {
+        Some(Remedy::NamePart) => {
+            let third = arguments().chain(["--part".to_owned(), "3/100".to_owned()]);
+            lines.push(format!("make part 3 of 100 with: {}", command(third)));
+        }
+        Some(Remedy::MergeCursors) => {
+            let merge = command(["cursor", "merge", "rank-0.json", "rank-1.json", "-o", "cursor.json"]);
+            lines.push(format!("merge two with: {merge}"));
+        }
+        Some(Remedy::ExportModel(run)) => {
+            let run = run.to_string_lossy();
+            let output = format!("{}-model", run.trim_end_matches('/'));
+            let export = command(["model", "export", &*run, "-o", &*output]);
+            lines.push(format!("export it with: {export}"));
+        }
+        _ => {}
+    }
     if let Error::Diverged { batches, .. } = error
-        && let Some(Written { config: Some(config), settings }) = written
+        && let Some(Written { config: Some(config), settings, .. }) = written
     {
         let (config, batch) = (config.to_string_lossy(), batches.start.to_string());
         let settings = settings.all().iter().flat_map(|setting| ["--set", setting.as_str()]);
@@ -186,6 +225,15 @@ mod tests {
         let said = command(["inspect", "my data/it's.toml", "--set", "pipeline.window=1"]);
         let words = shlex::split(&said).expect("words of a shell");
         assert_eq!(words[words.len() - 4..], ["inspect", "my data/it's.toml", "--set", "pipeline.window=1"]);
+    }
+
+    #[test]
+    fn another_step_takes_the_place_of_the_one_given() {
+        let said = |words: &str| at(words.split(' ').map(str::to_owned), 4).join(" ");
+        assert_eq!(said("--json generate run foo"), "--json generate run foo --at 4");
+        assert_eq!(said("generate run --at 6 foo"), "generate run foo --at 4");
+        assert_eq!(said("generate run --at=6 -- --at"), "generate run --at 4 -- --at");
+        assert_eq!(said("model export run --step 6 -o m"), "model export run -o m --at 4");
     }
 
     #[test]

@@ -225,9 +225,11 @@ impl Command {
         match self {
             Self::Check(args) => Some(args.config.written()),
             #[cfg(feature = "train")]
-            Self::Train(args) => args.config().map(|config| config.written()),
+            Self::Train(args) => args.written(),
             #[cfg(feature = "train")]
             Self::Generate(args) => Some(args.written()),
+            #[cfg(feature = "train")]
+            Self::Model(command) => Some(command.written()),
             Self::Tokenizer(command) => Some(command.config().written()),
             Self::Prepare(args) => Some(args.config.written()),
             Self::Bench(command) => Some(command.config().written()),
@@ -255,7 +257,7 @@ impl ConfigArgs {
     }
 
     fn written(&self) -> Written {
-        Written { config: Some(self.config.clone()), settings: self.settings.clone() }
+        Written { config: Some(self.config.clone()), settings: self.settings.clone(), has_at: false }
     }
 }
 
@@ -264,6 +266,8 @@ impl ConfigArgs {
 struct Written {
     config: Option<PathBuf>,
     settings: Settings,
+    /// Whether the command uses a run's checkpoint, which `--at` names.
+    has_at: bool,
 }
 
 impl Written {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::generate::open_alone;
 use super::settings::Settings;
 use super::words::count;
-use super::{print_json, print_line, progress};
+use super::{Written, print_json, print_line, progress};
 use millstream::Result;
 use millstream::config::ByteCount;
 use millstream::tokenizer::Tokenizer;
@@ -58,6 +58,15 @@ pub(super) struct ExportArgs {
 
     #[command(flatten)]
     settings: Settings,
+}
+
+impl ModelCommand {
+    /// The run's config, and the settings.
+    pub(super) fn written(&self) -> Written {
+        let Self::Export(args) = self;
+        let config = RunDirectory::open(&args.run).ok().map(|run| run.config_path());
+        Written { config, settings: args.settings.clone(), has_at: true }
+    }
 }
 
 /// A type by its name.

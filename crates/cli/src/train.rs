@@ -13,7 +13,7 @@ use super::settings::Settings;
 use super::stop::Words;
 use super::telemetry::{Telemetry, TelemetryArgs};
 use super::words::{bytes, count};
-use super::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
+use super::{INTERRUPTED, Written, hint, print_json, print_line, progress, stop};
 use millstream::error::ResumeFrom;
 use millstream::loader::{Watch, with_rows};
 use millstream::tokenizer::Tokenizer;
@@ -80,11 +80,12 @@ impl Resumed {
 }
 
 impl TrainArgs {
-    /// The config that is read, the run's own if no other is given.
-    pub(super) fn config(&self) -> Option<ConfigArgs> {
+    /// The config that is read, the run's own if no other is given, and the settings.
+    pub(super) fn written(&self) -> Option<Written> {
         let of_run = || Some(RunDirectory::open(self.resume.as_ref()?).ok()?.config_path());
         let config = self.config.clone().or_else(of_run)?;
-        Some(ConfigArgs { config, settings: self.settings.clone() })
+        let settings = self.settings.clone();
+        Some(Written { config: Some(config), settings, has_at: self.resume.is_some() })
     }
 
     /// Joins the processes that train together, as many as the config and the environment say.

@@ -82,7 +82,7 @@ pub(super) struct VerifyArgs {
 
 impl VerifyArgs {
     pub(super) fn written(&self) -> Written {
-        Written { config: self.config.clone(), settings: self.settings.clone() }
+        Written { config: self.config.clone(), settings: self.settings.clone(), has_at: false }
     }
 }
 

@@ -257,11 +257,11 @@ impl Checkpoint {
     /// Loads its model without autodiff, on the config's device, for [`generate`](crate::generate()).
     ///
     /// # Errors
-    /// As [`model`](Self::model). [`Error::Fingerprint`] if the config says another model, [`Error::Config`] for a device
-    /// that cannot be used.
+    /// As [`model`](Self::model); also [`Error::Checkpoint`] if the config says another model, and [`Error::Config`] for a
+    /// device that cannot be used.
     pub fn load_model(&self, config: &RunConfig, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
         self.require_gpt()?;
-        fingerprint::for_gpt(config, tokenizer).check(&self.state.model)?;
+        self.check_model(&fingerprint::for_gpt(config, tokenizer))?;
         let device = device::open(&config.train)?;
         let model = Gpt::with_initial(config, tokenizer, Initial::Loaded, &device)?;
         let path = self.files.checked(MODEL)?;
@@ -270,6 +270,20 @@ impl Checkpoint {
         let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read the checkpoint", e))?;
         let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes));
         Ok(load_into(model, record, path)?.valid())
+    }
+
+    /// Refuses another model than the checkpoint's.
+    pub(super) fn check_model(&self, model: &Fingerprint) -> Result<()> {
+        model.check(&self.state.model).map_err(|error| self.differs(error))
+    }
+
+    /// The error that a setting is not what the checkpoint was made with.
+    fn differs(&self, error: Error) -> Error {
+        let Error::Fingerprint { field, saved, now } = error else { return error };
+        let problem = format!(
+            "`{field}` was {saved} and is now {now}; set it back to use this checkpoint, or begin a new run"
+        );
+        Error::Checkpoint { path: self.path().to_owned(), problem, resume: None }
     }
 
     /// Refuses the checkpoint of a model that is not the crate's.
@@ -288,10 +302,10 @@ impl Checkpoint {
     /// Loads its moments into `optimizer`, which must have been made for the [`model`](Self::model) loaded before.
     ///
     /// # Errors
-    /// [`Error::Fingerprint`] if they are those of an optimizer with another name. [`Error::Checkpoint`] if the file is damaged,
-    /// or has other moments than `optimizer` takes.
+    /// [`Error::Checkpoint`] if they are those of an optimizer with another name, if the file is damaged, or if it has
+    /// other moments than `optimizer` takes.
     pub fn optimizer(&self, optimizer: Optimizer) -> Result<Optimizer> {
-        optimizer.fingerprint().check(&self.state.optimizer)?;
+        optimizer.fingerprint().check(&self.state.optimizer).map_err(|error| self.differs(error))?;
         optimizer.load(&self.files.checked(OPTIMIZER)?)
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use millstream::Config;
-use millstream::config::reading::{self, Section, Tree, fields};
+use millstream::config::reading::{self, AnyValue, Section, Tree, fields};
 use millstream::error::{ConfigPlace, Result};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
@@ -145,7 +145,8 @@ impl RunConfig {
 
 impl<'de> Deserialize<'de> for RunConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::fill(&Value::deserialize(deserializer)?).map_err(de::Error::custom)
+        let AnyValue(values) = AnyValue::deserialize(deserializer)?;
+        Self::fill(&values).map_err(de::Error::custom)
     }
 }
 

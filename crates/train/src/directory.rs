@@ -17,7 +17,7 @@ use crate::pretrained;
 use millstream::atomic::write_atomically;
 use millstream::config::TokenizerConfig;
 use millstream::disk;
-use millstream::error::{Error, Result, ResumeFrom};
+use millstream::error::{Error, Remedy, Result, ResumeFrom};
 use millstream::lock::DirLock;
 use millstream::tokenizer::Tokenizer;
 use millstream::trail;
@@ -49,7 +49,7 @@ impl RunDirectory {
     /// With `train.init`, it also gets the files of that model that an export needs.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it,
+    /// [`Error::Config`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it,
     /// [`Error::Io`] if it cannot be written.
     pub fn create(config: &RunConfig, tokenizer_json: Option<&str>) -> Result<Self> {
         let run = Self { root: config.train.out.clone(), lock: None }.claim()?;
@@ -78,7 +78,7 @@ impl RunDirectory {
     /// Returns the directory that a new run would use; makes nothing.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it.
+    /// [`Error::Config`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it.
     pub fn vacant(config: &RunConfig) -> Result<Self> {
         let run = Self { root: config.train.out.clone(), lock: None };
         // A run that has begun has its config: only there can another process run, and a lock be written.
@@ -94,12 +94,11 @@ impl RunDirectory {
             return Ok(());
         }
         let resume = ResumeFrom { run: self.root.clone(), step: None, settings: Vec::new() };
-        Err(Error::Checkpoint {
-            path: self.root.clone(),
-            problem: "it holds the checkpoints of a run; set another train.out, or go on with that run"
-                .to_owned(),
-            resume: Some(Box::new(resume)),
-        })
+        let problem = format!(
+            "{} already has a run's checkpoints; name another directory, or resume that run",
+            self.root.display()
+        );
+        Err(Error::config("train.out", problem).with_remedy(Remedy::Resume(resume)))
     }
 
     /// Claims the directory for this process, until the last clone of the result is dropped. [`drive`](crate::drive())

@@ -162,7 +162,7 @@ pub trait Observer {
     /// Called with a message that a person should read once.
     fn on_message(&mut self, _message: &str) {}
 
-    /// Called after a message that says that the run can be resumed, with where.
+    /// Called after [`on_message`](Self::on_message) when the run can be resumed: from where.
     fn on_resumable(&mut self, _from: &ResumeFrom) {}
 }
 

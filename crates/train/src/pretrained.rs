@@ -25,7 +25,7 @@ use crate::model::{Gpt, Initial};
 use crate::{device, file_names};
 use millstream::bounded;
 use millstream::config::{SpecialTokens, TokenizerKind};
-use millstream::error::{Error, Result};
+use millstream::error::{Error, Remedy, Result};
 use millstream::location::unexpanded;
 use millstream::tokenizer::Tokenizer;
 use millstream::tokenizer::template::Template;
@@ -194,7 +194,11 @@ impl Pretrained {
         let directory = directory.into();
         let config = directory.join(CONFIG);
         if !config.is_file() {
-            return Err(Error::config(directory.display().to_string(), no_model(&directory)));
+            let error = Error::config(directory.display().to_string(), no_model(&directory));
+            return Err(match directory.join(file_names::CONFIG).is_file() {
+                true => error.with_remedy(Remedy::ExportModel(directory)),
+                false => error,
+            });
         }
         let description = Description::read(&config)?;
         let weights = Weights::open(&directory)?;

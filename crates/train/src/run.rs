@@ -44,7 +44,7 @@ pub use ready::ready;
 /// ends as well and returns [`End::DataEnded`](crate::End::DataEnded).
 ///
 /// # Errors
-/// [`Error::Checkpoint`](millstream::Error::Checkpoint) if `train.out` holds another run,
+/// [`Error::Config`](millstream::Error::Config) if `train.out` holds another run,
 /// [`Error::Config`](millstream::Error::Config) if a setting is wrong, the loader's errors,
 /// [`Error::Diverged`](millstream::Error::Diverged) if a gradient is not finite, and
 /// [`Error::Train`](millstream::Error::Train) if training cannot continue.
@@ -66,7 +66,8 @@ pub async fn run(
 ///
 /// # Errors
 /// As [`run`]; also [`Error::Fingerprint`](millstream::Error::Fingerprint) if the config, the tokenizer or the files would
-/// give other batches or another model, and [`Error::Busy`](millstream::Error::Busy) if another process trains in the
+/// give other batches, [`Error::Checkpoint`](millstream::Error::Checkpoint) if the checkpoint is damaged or of another
+/// model, and [`Error::Busy`](millstream::Error::Busy) if another process trains in the
 /// directory.
 pub async fn resume(
     config: &RunConfig,

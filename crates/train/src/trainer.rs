@@ -212,10 +212,10 @@ impl<M: LanguageModel> Trainer<M> {
     /// on the same kind of machine, if the batches continue at the [`cursor`](Self::cursor).
     ///
     /// # Errors
-    /// [`Error::Fingerprint`] if the model had another shape, tokenizer or optimizer, [`Error::Checkpoint`] and [`Error::Io`]
-    /// if the checkpoint cannot be read.
+    /// [`Error::Checkpoint`] if the model had another shape, tokenizer or optimizer, or if the checkpoint is damaged;
+    /// [`Error::Io`] if it cannot be read.
     pub fn restored(mut self, checkpoint: &Checkpoint) -> Result<Self> {
-        self.state.model.check(&checkpoint.state().model)?;
+        checkpoint.check_model(&self.state.model)?;
         let model = checkpoint.model(self.take_model())?;
         // After the model: its parameters have now taken the ids that the moments are stored under.
         let optimizer = match &self.custom {

@@ -1,4 +1,5 @@
-"""Where the loops over a dataset are: each reads the whole stream, or they cut it into epochs of a length."""
+"""Tracks how far a Dataset's loops have read. `Loops`: each loop reads the whole stream. `Epochs`: each reads `length`
+batches."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class Loops:
         self.position = position
 
     def at(self, position: Position) -> Loops:
-        """The loops from a position that was loaded. One that has begun moves only what was."""
+        """The loops from a position that was loaded. A loop that is already running no longer moves the position."""
         return Loops(self.loader, position)
 
     def start_over_if_due(self) -> None:
@@ -96,7 +97,7 @@ class Epochs(Loops):
         self._stream: Stream | None = None
         # The epoch of the stream that was asked for, until it begins.
         self._asked: int | None = None
-        # What is added to the numbers of those who ask: they may count from where a state was loaded.
+        # The offset from the caller's epoch numbers to ours; the caller may count from 0 after a resume.
         self._shift = 0
 
     def at(self, position: Position) -> Loops:
@@ -112,7 +113,8 @@ class Epochs(Loops):
         self.position, self._stream = position, None
 
     def ask(self, epoch: int) -> None:
-        """Makes the next loop that of number `epoch`; or gives it this number, if it goes on at a position."""
+        """Makes the next loop number `epoch`. If it goes on at a position, that sets the offset from the caller's epoch
+        numbers to ours instead; the caller may count from 0 after a resume."""
         if self.position.is_next:
             self._shift = self.position.epochs - epoch
         else:

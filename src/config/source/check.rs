@@ -146,10 +146,16 @@ impl SourceConfig {
 
 /// What to do about a key that is not of this kind of source.
 fn of_another_kind(kind: SourceKind, key: &str) -> String {
+    let tokens = if kind == Rows { "rows" } else { "token shards" };
     let instead = match (kind, key) {
         (Shards | Rows, "cache") => return format!("{kind} are tokens already; remove it"),
-        (Shards, _) => return "token shards know what they were made of; remove it".to_owned(),
-        (Rows, _) => return "rows know what they were made of; remove it".to_owned(),
+        (Shards | Rows, "where" | "sample") => {
+            return format!("{tokens} have only ids; filter the text when you prepare them");
+        }
+        (
+            Shards | Rows,
+            "field" | "split" | "max_document_bytes" | "oversize" | "document" | "zstd_window",
+        ) => return format!("{tokens} know what they were made of; remove it"),
         (_, "documents" | "document_bytes" | "seed") => ", or set kind = \"synthetic\"",
         (_, "document") => ", or set kind = \"text\"",
         (Text, "field" | "sample") => ", or set kind = \"jsonl\"",

@@ -11,7 +11,7 @@ const DATE: &str = "$__toml_private_datetime";
 
 /// A value. JSON has no dates and no numbers such as infinity: they are text. A key that is there twice is an error.
 #[derive(Debug)]
-pub(super) struct AnyValue(pub(super) Value);
+pub struct AnyValue(pub Value);
 
 /// Reads a setting's value as TOML; `None` if it is not.
 pub(super) fn literal(text: &str) -> Option<Value> {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Project, Running, copy, flip, said, told};
+use super::{Project, Running, after, copy, flip, said};
 #[cfg(target_os = "linux")]
 use crate::support::faults::inject;
 
@@ -11,6 +11,11 @@ const NEWEST: &str = "checkpoints/step-00000020";
 /// The files of a checkpoint.
 const FILES: [&str; 6] =
     ["model.bpk", "optimizer.bpk", "unigram.bin", "cursor.json", "state.json", "blake3.txt"];
+
+/// The command that uses an earlier checkpoint, which is told on a line.
+fn instead(said: &str) -> &str {
+    after(said, "take that one with: ")
+}
 
 #[test]
 fn a_flipped_bit_in_any_file_is_refused_and_the_checkpoint_before_it_goes_on() {
@@ -21,12 +26,16 @@ fn a_flipped_bit_in_any_file_is_refused_and_the_checkpoint_before_it_goes_on() {
         copy(&project.path("run"), &project.path(&run));
         let file = format!("{NEWEST}/{name}");
         flip(&project.path(&run).join(&file));
-        let error = project.fail(&["train", "--resume", &run, "--set", "train.steps=25"]);
+        let error = project.fail(&["train", "--resume", &run, "--set", "train.keep=9"]);
         // A digest that is damaged is one that a file no longer has.
         let named = if name == "blake3.txt" { format!("{run}/{NEWEST}/") } else { format!("{run}/{file}") };
         assert!(error.starts_with(&format!("error: {named}")) && error.contains("damaged"), "{error}");
-        assert!(told(&error).ends_with(&format!(" train --resume '{run}' --at 10")), "{error}");
-        let said = project.paste(told(&error));
+        let earlier = instead(&error);
+        assert!(
+            earlier.ends_with(&format!(" train --resume '{run}' --set 'train.keep=9' --at 10")),
+            "{error}"
+        );
+        let said = project.paste(earlier);
         assert!(said.contains("checkpoints/aside-step-00000020"), "{said}");
         assert_eq!(project.losses(&run), whole, "{name}");
         // The checkpoint that it made is whole.
@@ -46,15 +55,24 @@ fn generate_refuses_a_damaged_model_and_takes_an_earlier_one() {
         flip(&project.path(&run).join(NEWEST).join(name));
         let error = project.fail(&["generate", &run, "file"]);
         assert!(error.contains(&format!("{run}/{NEWEST}/{name}")), "{error}");
-        assert!(
-            error.contains(&format!("take the checkpoint before it: resume {run} from step 10")),
-            "{error}"
-        );
-        assert!(error.trim_end().ends_with(&format!(" generate {run} file --at 10")), "{error}");
+        assert!(error.contains("; the checkpoint before it is of step 10"), "{error}");
+        assert!(instead(&error).ends_with(&format!(" generate {run} file --at 10")), "{error}");
         let earlier = project.program(&["generate", &run, "file", "--at", "10"]).output().expect("it runs");
         assert_eq!(earlier.stdout, before.stdout);
-        let error = project.fail(&["model", "export", &run, "-o", "model"]);
-        assert!(error.contains("take the checkpoint before it") && error.contains("step 10"), "{error}");
+        // However the step is written, the command has one.
+        let output = format!("model-{name}");
+        for arguments in [
+            &["--json", "generate", &run, "file"][..],
+            &["generate", &run, "file", "--at", "20"],
+            &["generate", "--at=20", &run, "--", "file"],
+            &["model", "export", &run, "--step", "20", "-o", &output],
+        ] {
+            let error = project.fail(arguments);
+            assert_eq!(instead(&error).matches("--at 10").count(), 1, "{error}");
+            let others = ["--at=", "--at 20", "--step", "resume with: "];
+            assert!(!others.iter().any(|other| instead(&error).contains(other)), "{error}");
+            project.paste(instead(&error));
+        }
     }
     // What it does not read does not matter.
     flip(&project.path("run").join(NEWEST).join("optimizer.bpk"));
@@ -79,14 +97,16 @@ fn a_checkpoint_under_the_name_of_another_step_is_refused() {
     copy(&project.path("run/checkpoints/step-00000010"), &project.path("run").join(NEWEST));
     let error = project.fail(&["train", "--resume", "run", "--set", "train.steps=25"]);
     assert!(error.contains("this is the checkpoint of step 10, not of step 20"), "{error}");
-    assert!(told(&error).ends_with(" train --resume run --at 10"), "{error}");
+    let earlier = instead(&error);
+    assert!(earlier.ends_with(" train --resume run --set 'train.steps=25' --at 10"), "{error}");
     assert!(project.path("run").join(NEWEST).is_dir(), "nothing is moved");
     let output = project.program(&["train", "--resume", "run", "--json"]).output().expect("it runs");
     let failed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
     let (kind, resume) = (&failed["error"]["kind"], &failed["error"]["resume"]);
     let expected = serde_json::json!({ "run": "run", "step": 10, "settings": [] });
     assert_eq!((kind, resume), (&"checkpoint".into(), &expected));
-    project.paste(told(&error));
+    project.paste(earlier);
+    assert_eq!(project.losses("run").len(), 25);
 }
 
 #[test]
@@ -185,7 +205,7 @@ fn a_checkpoint_of_another_version_is_refused_and_the_one_before_it_goes_on() {
     fs::write(&digests, listed.replace(&before, &digest())).expect("written");
     let error = project.fail(&["train", "--resume", "run"]);
     assert!(error.contains("state.json: its format is 2, but this version reads 1"), "{error}");
-    assert!(told(&error).ends_with(" train --resume run --at 10"), "{error}");
+    assert!(instead(&error).ends_with(" train --resume run --at 10"), "{error}");
 }
 
 /// The names in the directory of checkpoints, sorted.

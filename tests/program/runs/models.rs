@@ -212,6 +212,7 @@ fn what_cannot_go_in_or_out_is_refused_before_any_work() {
     project.write("init.toml", MODELS_TOKENIZER, "");
     let said = train("init.toml", "run");
     assert!(said.contains("it is a run's directory; export its model first"), "{said}");
+    assert!(said.trim_end().ends_with(" model export run -o run-model"), "{said}");
     let said = train("init.toml", "nowhere");
     assert!(said.contains("`hf download nowhere --local-dir nowhere`"), "{said}");
     let said = train("init.toml", "~/nowhere");

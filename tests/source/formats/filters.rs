@@ -5,10 +5,11 @@ use std::sync::Arc;
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, BinaryArray, Date32Array, Decimal128Array, DictionaryArray, Float32Array, Int8Array,
-    Int64Array, ListArray, RecordBatch, StringArray, Time32SecondArray, TimestampMicrosecondArray,
-    UInt64Array,
+    Int64Array, ListArray, RecordBatch, RunArray, StringArray, Time32SecondArray, TimestampMicrosecondArray,
+    UInt64Array, UnionArray,
 };
 use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{DataType, Field, UnionFields};
 use millstream::config::{SourceConfig, SourceKind};
 use millstream::{LaneCursor, Source};
 use parquet::arrow::ArrowWriter;
@@ -230,6 +231,11 @@ fn directories_of_partitions_are_columns() {
     assert_eq!(found("year is null and x = 0"), ["lang=de/__HIVE_DEFAULT_PARTITION__ 0"]);
     assert_eq!(found("year = x + 2017"), ["lang=en/2024 1"]);
     assert_eq!(found("year = 7"), ["lang=de/2024 1"], "the table's own column goes first");
+    let error = left(&corpus, kind, "x > lang").expect_err("a path without a number");
+    assert!(
+        error.contains("where: column \"lang\" is \"") && error.contains("in its path, and not a number"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -280,13 +286,15 @@ fn columns_of_many_types_are_compared() {
         ("bytes > word", &["0", "1"]),
         ("tags is null", &["1"]),
         ("small >= '7'", &["1"]),
+        ("big / (small - 7) >= 0", &["0"]),
+        ("(1 / ratio) is null", &["1"]),
     ];
     let refused = [
-        ("tags = 1", "a value of List("),
+        ("tags = 1", "column \"tags\" is a value of List("),
         ("at > 'noon'", "where: \"noon\" is not a date or time; write it as 2024-01-31"),
-        ("noon = day", "where: a time of day cannot be compared with a date or time"),
-        ("day + 1 > day", "where: a date or time stands where a number must be"),
-        ("small like '7'", "where: a number stands where text must be"),
+        ("noon = day", "where: column \"noon\" is a time of day, and cannot be compared with a date or time"),
+        ("day + 1 > day", "where: column \"day\" is a date or time, and stands where a number must be"),
+        ("small like '7'", "where: column \"small\" is a number, and stands where text must be"),
     ];
     for (kind, path) in [(SourceKind::Parquet, "1.parquet"), (SourceKind::Arrow, "1.arrow")] {
         let corpus = Corpus::new([(path.to_owned(), stored(path, &batch))]);
@@ -298,6 +306,27 @@ fn columns_of_many_types_are_compared() {
             let error = left(&corpus, kind, filter).expect_err(filter);
             assert!(error.contains(problem), "{filter}: {error}");
         }
+    }
+}
+
+#[test]
+fn nulls_within_runs_and_unions_are_null() {
+    let words = [Some("a"), None, None, Some("b")];
+    let runs: RunArray<Int32Type> = words.into_iter().collect();
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![None, Some(1), None, Some(2)]));
+    let fields: UnionFields =
+        [(0, Arc::new(Field::new("number", DataType::Int64, true)))].into_iter().collect();
+    let union = UnionArray::try_new(fields, vec![0_i8; 4].into(), None, vec![numbers]).expect("a union");
+    let columns: [(&str, ArrayRef); 3] = [
+        ("run", Arc::new(runs)),
+        ("union", Arc::new(union)),
+        ("text", Arc::new(StringArray::from(vec!["0", "1", "2", "3"]))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).expect("a table");
+    let corpus = Corpus::new([("1.arrow".to_owned(), stored("1.arrow", &batch))]);
+    for (filter, wanted) in [("run is null", ["1", "2"]), ("union is not null", ["1", "3"])] {
+        let wanted = wanted.map(str::to_owned).to_vec();
+        assert_eq!(left(&corpus, SourceKind::Arrow, filter), Ok(wanted), "{filter}");
     }
 }
 
@@ -315,8 +344,8 @@ fn what_cannot_be_evaluated_is_refused_when_the_corpus_is_opened() {
         ("language = 'en'", "there is no column \"language\"; it has id, lang, score"),
         ("doc.body.texts is null", "there is no column \"doc.body.texts\"; it has text"),
         ("lang.x = 1", "column \"lang.x\" leads through \"lang\", which is Utf8"),
-        ("lang > 3", "where: text cannot be compared with a number"),
-        ("quality", "where: a number stands where true or false must be"),
+        ("lang > 3", "where: column \"lang\" is text, and cannot be compared with a number"),
+        ("quality", "where: column \"quality\" is a number, and stands where true or false must be"),
         ("day > 'some day'", "where: "),
     ];
     for (filter, problem) in cases {

@@ -78,7 +78,7 @@ fn remedy(directory: &Path) -> (String, Option<Box<ResumeFrom>>) {
     match folder::run(parent) {
         Some(root) => {
             let resume = ResumeFrom { run: root.to_owned(), step: Some(before), settings: Vec::new() };
-            ("take the checkpoint before it".to_owned(), Some(Box::new(resume)))
+            (format!("the checkpoint before it is of step {before}"), Some(Box::new(resume)))
         }
         None => (format!("the checkpoint before it is {}", folder::path(parent, before).display()), None),
     }

@@ -47,7 +47,7 @@ pub struct TrainConfig {
     /// Whether attention stays within documents: positions begin at 0 in each, and its first id is not a
     /// target.
     pub mask_documents: bool,
-    /// What steps the parameters along their gradients. A run keeps the one that it began with.
+    /// The optimizer: `adamw`, or `muon`. A run keeps the one that it began with.
     pub optimizer: OptimizerKind,
     /// The decay of matrices and embeddings; gains and biases do not decay.
     pub weight_decay: f32,
@@ -194,8 +194,7 @@ impl TrainConfig {
         let wanted = format!("from 1 to train.steps ({})", self.steps);
         require((1..=self.steps).contains(&decay), "train.decay", decay, &wanted)?;
         if self.decay.is_some() && self.schedule != Schedule::Wsd {
-            let problem = "only the schedule \"wsd\" has a decay of its own; leave it out (`--set train.decay=` unsets it), or set \
-                           that schedule";
+            let problem = "only the schedule \"wsd\" has a decay of its own; leave it out, or set train.schedule = \"wsd\"";
             return Err(Error::config("train.decay", problem));
         }
         require(self.min_lr <= self.lr, "train.min_lr", self.min_lr, "from 0 to train.lr")

@@ -41,22 +41,27 @@ impl fmt::Debug for Optimizer {
 
 /// Makes a custom optimizer for a model. It is asked again for the model of a checkpoint, whose parameters have other
 /// ids.
-pub(crate) struct Custom<M>(Box<dyn Fn(&M) -> ModuleOptimizer + Send + Sync>);
+pub(crate) struct Custom<M> {
+    name: String,
+    make: Box<dyn Fn(&M) -> ModuleOptimizer + Send + Sync>,
+}
 
 impl<M> fmt::Debug for Custom<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Custom").finish_non_exhaustive()
+        f.debug_struct("Custom").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
 impl<M> Custom<M> {
     pub(crate) fn new<O: Into<ModuleOptimizer>>(make: impl Fn(&M) -> O + Send + Sync + 'static) -> Self {
-        Self(Box::new(move |model: &M| -> ModuleOptimizer { make(model).into() }))
+        let of = std::any::type_name::<O>().split('<').next().unwrap_or_default();
+        let name = format!("custom {}", of.rsplit("::").next().unwrap_or(of));
+        Self { name, make: Box::new(move |model: &M| -> ModuleOptimizer { make(model).into() }) }
     }
 
     /// The optimizer without state for `model`.
     pub(crate) fn optimizer(&self, config: &TrainConfig, model: &M) -> Optimizer {
-        Optimizer::named("custom".to_owned(), (self.0)(model), config)
+        Optimizer::named(self.name.clone(), (self.make)(model), config)
     }
 }
 

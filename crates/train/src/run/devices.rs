@@ -45,10 +45,10 @@ pub(super) fn refuse_several_processes(World { rank, size }: World, devices: usi
 pub(super) fn for_whole_run(error: Error, config: &RunConfig) -> Error {
     let devices = config.train.device_count();
     match error {
-        Error::Config { key, problem, place } if devices > 1 && key == "pipeline.memory" => {
+        Error::Config { key, problem, place, remedy } if devices > 1 && key == "pipeline.memory" => {
             let problem =
                 format!("{problem}; {devices} devices share it, so it must be {devices} times as much");
-            Error::Config { key, problem, place }
+            Error::Config { key, problem, place, remedy }
         }
         error => error,
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, RecordBatch};
 
 use super::column;
 use crate::error::Error;
@@ -89,26 +89,28 @@ impl Filter {
     /// For each row, whether the expression is true. Columns of other types than it needs are a problem even without
     /// rows.
     pub(super) fn rows(&self, batch: &RecordBatch) -> Result<Vec<bool>, String> {
-        let columns: Vec<(&str, ArrayRef)> =
-            self.names().filter_map(|name| Some((name, column(batch, name).ok()?))).collect();
-        let table = |name: &str| columns.iter().find(|(other, _)| *other == name).map(|(_, column)| column);
+        let columns = self.names().filter_map(|name| Some((name, column(batch, name).ok()?)));
+        // Unions and runs have no nulls of their own, only those of their values.
+        let columns: Vec<_> = columns.map(|(name, column)| (name, column.logical_nulls(), column)).collect();
+        let table = |name: &str| columns.iter().find(|(other, ..)| *other == name);
         let path = |name: &str| {
             let partition = self.partitions.iter().find(|(other, _)| other == name);
             partition.and_then(|(_, value)| value.as_deref())
         };
         let mut expression = Expression::clone(&self.expression);
         let of_column = |name: &str| match table(name) {
-            Some(column) => kind(column.data_type()),
+            Some((.., column)) => kind(column.data_type()),
             None => path(name).map_or(Kind::Null, |value| Kind::Constant(value.to_owned())),
         };
         expression.check(&of_column)?.truth()?;
         let is_true = |row: usize| {
             let value = expression.evaluate(&|name: &str| match table(name) {
-                Some(column) => cell(column, row),
+                Some((_, Some(nulls), _)) if nulls.is_null(row) => Scalar::Null,
+                Some((.., column)) => cell(column, row),
                 None => path(name).map_or(Scalar::Null, Scalar::Text),
             });
-            value.map(|value| value == Scalar::Truth(true))
+            value == Scalar::Truth(true)
         };
-        (0..batch.num_rows()).map(is_true).collect()
+        Ok((0..batch.num_rows()).map(is_true).collect())
     }
 }

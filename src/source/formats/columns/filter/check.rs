@@ -21,29 +21,42 @@ pub(super) enum Kind {
     Other(String),
 }
 
+/// One side of an operator.
+#[derive(Clone, Debug)]
+pub(super) struct Side {
+    pub(super) kind: Kind,
+    /// Its name, if it is a column.
+    column: Option<String>,
+}
+
 impl Expression {
-    /// The kind of its values, where `column` gives those of the columns. Constant text beside numbers or times becomes
-    /// one of them, so that it is read once and not for each row.
+    /// The kind of its values, where `column` gives those of the columns. Constant text to the right of a number or
+    /// time becomes one, so that it is read once. To the left of one, it is read in each row.
     ///
     /// # Errors
     /// The operator that cannot take what stands beside it.
-    pub(super) fn check(&mut self, column: &impl Fn(&str) -> Kind) -> Result<Kind, String> {
-        let operand = match &mut self.operand {
+    pub(super) fn check(&mut self, column: &impl Fn(&str) -> Kind) -> Result<Side, String> {
+        let kind = match &mut self.operand {
             Operand::Column(name) => column(name),
             Operand::Text(text) => Kind::Constant(text.clone()),
             Operand::Value(Scalar::Null) => Kind::Null,
             Operand::Value(Scalar::Truth(_)) => Kind::Truth,
             Operand::Value(_) => Kind::Number,
             Operand::Not(inner) => inner.check(column)?.truth()?,
-            Operand::Negative(inner) => Kind::Number.computed(inner, column)?,
+            Operand::Negative(inner) => Side::from(Kind::Number).computed(inner, column)?,
         };
-        self.steps.iter_mut().try_fold(operand, |kind, step| step.check(&kind, column))
+        let name = match &self.operand {
+            Operand::Column(name) => Some(name.clone()),
+            _ => None,
+        };
+        let operand = Side { kind, column: name };
+        self.steps.iter_mut().try_fold(operand, |left, step| step.check(&left, column).map(Side::from))
     }
 }
 
 impl Step {
-    /// The kind of its results on values of kind `left`.
-    fn check(&mut self, left: &Kind, column: &impl Fn(&str) -> Kind) -> Result<Kind, String> {
+    /// The kind of its results, where `left` stands before it.
+    fn check(&mut self, left: &Side, column: &impl Fn(&str) -> Kind) -> Result<Kind, String> {
         match self {
             Self::And(right) | Self::Or(right) => {
                 left.truth()?;
@@ -65,8 +78,8 @@ impl Step {
                 list.iter_mut().try_fold(Kind::Truth, |_, item| left.compared(item, column))
             }
             Self::Like { pattern, .. } => {
-                match [left, &pattern.check(column)?].into_iter().find(|kind| !kind.is_text()) {
-                    Some(other) => Err(format!("{other} stands where text must be")),
+                match [left, &pattern.check(column)?].into_iter().find(|side| !side.kind.is_text()) {
+                    Some(other) => Err(other.misplaced("text")),
                     None => Ok(Kind::Truth),
                 }
             }
@@ -74,63 +87,92 @@ impl Step {
     }
 }
 
-impl Kind {
+impl Side {
     /// The kind of comparisons with `right`.
-    fn compared(&self, right: &mut Expression, column: &impl Fn(&str) -> Kind) -> Result<Self, String> {
+    fn compared(&self, right: &mut Expression, column: &impl Fn(&str) -> Kind) -> Result<Kind, String> {
         let (left, right) = self.beside(right, column)?;
-        let fits = match (&left, &right) {
-            (Self::Other(_), _) | (_, Self::Other(_)) => false,
-            (Self::Null, _) | (_, Self::Null) => true,
-            (Self::Time(left), Self::Time(right)) => left.is_like(*right),
-            (Self::Time(_), text) | (text, Self::Time(_)) => text.is_text(),
+        let fits = match (&left.kind, &right.kind) {
+            (Kind::Other(_), _) | (_, Kind::Other(_)) => false,
+            (Kind::Null, _) | (_, Kind::Null) => true,
+            (Kind::Time(left), Kind::Time(right)) => left.is_like(*right),
+            (Kind::Time(_), text) | (text, Kind::Time(_)) => text.is_text(),
             (left, right) => left == right || (left.is_text() && right.is_text()),
         };
-        if fits { Ok(Self::Truth) } else { Err(format!("{left} cannot be compared with {right}")) }
+        let is_named = left.column.is_some() || right.column.is_none();
+        let (one, other) = if is_named { (left, right) } else { (right, left) };
+        if fits { Ok(Kind::Truth) } else { Err(format!("{one} cannot be compared with {}", other.kind)) }
     }
 
     /// The kind of computations with `right`.
-    fn computed(&self, right: &mut Expression, column: &impl Fn(&str) -> Kind) -> Result<Self, String> {
+    fn computed(&self, right: &mut Expression, column: &impl Fn(&str) -> Kind) -> Result<Kind, String> {
         let (left, right) = self.beside(right, column)?;
-        match [left, right].into_iter().find(|kind| !matches!(kind, Self::Number | Self::Null)) {
-            Some(other) => Err(format!("{other} stands where a number must be")),
-            None => Ok(Self::Number),
+        match [left, right].into_iter().find(|side| !matches!(side.kind, Kind::Number | Kind::Null)) {
+            Some(other) => Err(other.misplaced("a number")),
+            None => Ok(Kind::Number),
         }
     }
 
-    /// The kinds of both sides of an operator, after constant text on one is read as what stands on the other.
+    /// Both sides of an operator, after constant text on one is read as what stands on the other.
     fn beside(&self, right: &mut Expression, column: &impl Fn(&str) -> Kind) -> Result<(Self, Self), String> {
-        Ok(match (self, right.check(column)?) {
-            (Self::Number | Self::Time(_), Self::Constant(text)) => {
-                right.operand = Operand::Value(self.read(&text)?);
+        let other = right.check(column)?;
+        Ok(match (&self.kind, &other.kind) {
+            (kind @ (Kind::Number | Kind::Time(_)), Kind::Constant(text)) => {
+                right.operand = Operand::Value(other.read(text, kind)?);
                 (self.clone(), self.clone())
             }
-            (Self::Constant(text), kind @ (Self::Number | Self::Time(_))) => {
-                kind.read(text)?;
-                (kind.clone(), kind)
+            (Kind::Constant(text), kind @ (Kind::Number | Kind::Time(_))) => {
+                self.read(text, kind)?;
+                (other.clone(), other)
             }
-            (left, right) => (left.clone(), right),
+            _ => (self.clone(), other),
         })
     }
 
-    /// The number or time that a text writes.
-    fn read(&self, text: &str) -> Result<Scalar<'static>, String> {
-        match self {
-            Self::Time(clock) => clock
-                .read(text)
-                .map(Scalar::Time)
-                .ok_or_else(|| format!("{:?} is not {self}; write it as {}", excerpt(text), clock.example())),
-            _ => Scalar::read(text).ok_or_else(|| format!("{:?} is not a number", excerpt(text))),
+    /// The number or time that its text writes.
+    fn read(&self, text: &str, kind: &Kind) -> Result<Scalar<'static>, String> {
+        let (value, remedy) = match kind {
+            Kind::Time(clock) => {
+                (clock.read(text).map(Scalar::Time), format!("; write it as {}", clock.example()))
+            }
+            _ => (Scalar::read(text), String::new()),
+        };
+        let text = excerpt(text);
+        value.ok_or_else(|| match &self.column {
+            Some(name) => format!("column {name:?} is {text:?} in its path, and not {kind}{remedy}"),
+            None => format!("{text:?} is not {kind}{remedy}"),
+        })
+    }
+
+    /// The kind of true and false, if its values are these.
+    pub(super) fn truth(&self) -> Result<Kind, String> {
+        match self.kind {
+            Kind::Truth | Kind::Null => Ok(Kind::Truth),
+            _ => Err(self.misplaced("true or false")),
         }
     }
 
-    /// That of true and false, if this is it.
-    pub(super) fn truth(&self) -> Result<Self, String> {
-        match self {
-            Self::Truth | Self::Null => Ok(Self::Truth),
-            other => Err(format!("{other} stands where true or false must be")),
+    /// The problem that it is not what an operator takes.
+    fn misplaced(&self, wanted: &str) -> String {
+        format!("{self} stands where {wanted} must be")
+    }
+}
+
+impl From<Kind> for Side {
+    fn from(kind: Kind) -> Self {
+        Self { kind, column: None }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.column {
+            Some(name) => write!(f, "column {name:?} is {}, and", self.kind),
+            None => write!(f, "{}", self.kind),
         }
     }
+}
 
+impl Kind {
     fn is_text(&self) -> bool {
         matches!(self, Self::Text | Self::Constant(_) | Self::Null)
     }

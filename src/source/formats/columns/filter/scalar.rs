@@ -93,12 +93,11 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// Compares or computes.
-    ///
-    /// # Errors
-    /// A division by zero, unless of floats.
-    pub(super) fn binary(self, operator: Binary, other: Self) -> Result<Self, String> {
+    /// Compares or computes. A division by zero is null.
+    pub(super) fn binary(self, operator: Binary, other: Self) -> Self {
+        let by_zero = || other.number().and_then(Self::float) == Some(0.0);
         let holds: fn(Ordering) -> bool = match operator {
+            Binary::Divide | Binary::Remainder if by_zero() => return Self::Null,
             Binary::Equal => Ordering::is_eq,
             Binary::NotEqual => Ordering::is_ne,
             Binary::Less => Ordering::is_lt,
@@ -117,7 +116,7 @@ impl<'a> Scalar<'a> {
                 return self.compute(other, true, i128::checked_rem, |left, right| left % right);
             }
         };
-        Ok(self.compare(other).map(holds).into())
+        self.compare(other).map(holds).into()
     }
 
     /// The order of two values: none where one is null, or does not write what the other is.
@@ -142,26 +141,23 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// Computes exactly if both numbers are exact and the result is: `exact` takes digits of one scale, whatever it is
-    /// or only if it is that of whole numbers.
+    /// Computes exactly where both numbers and the result are exact, and in floats elsewhere. `exact` takes digits of
+    /// one scale: of any, or only of whole numbers.
     fn compute(
         self,
         other: Self,
         any_scale: bool,
         exact: fn(i128, i128) -> Option<i128>,
         float: fn(f64, f64) -> f64,
-    ) -> Result<Self, String> {
-        let (Some(left), Some(right)) = (self.number(), other.number()) else { return Ok(Self::Null) };
+    ) -> Self {
+        let (Some(left), Some(right)) = (self.number(), other.number()) else { return Self::Null };
         let aligned = left.aligned(right).filter(|&(_, _, scale)| any_scale || scale == 0);
-        if let Some((left, right, scale)) = aligned {
-            match exact(left, right) {
-                Some(digits) => return Ok(Self::Exact { digits, scale }),
-                None if right == 0 => return Err("a division by zero".to_owned()),
-                None => {}
-            }
+        let digits = aligned.and_then(|(left, right, scale)| Some((exact(left, right)?, scale)));
+        if let Some((digits, scale)) = digits {
+            return Self::Exact { digits, scale };
         }
         let floats = left.float().zip(right.float());
-        Ok(floats.map_or(Self::Null, |(left, right)| Self::Float(float(left, right))))
+        floats.map_or(Self::Null, |(left, right)| Self::Float(float(left, right)))
     }
 
     /// The digits of two exact numbers at one scale, and that scale.
