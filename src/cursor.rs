@@ -34,29 +34,25 @@ pub use whole::Cursor;
 /// The most stages of one chain that can buffer.
 pub const MAX_DEPTH: usize = 6;
 
-/// Where one lane is in the stream of one source, right after an item: the source's place and the stages'
-/// skips.
+/// Where one lane is in the stream of one source, right after an item: the last document that the source delivered, and
+/// the stages' skips.
 ///
-/// It is plain data (112 bytes, `Copy`), so that every document can carry one.
+/// It is plain data (96 bytes, `Copy`), so that every document can carry one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaneCursor {
     /// The epoch of the document before this place, from 0. A window of the shuffle ends where this changes.
     pub epoch: u64,
-    /// Which of the lane's splits of this epoch is being read, from 0.
+    /// Which of the lane's splits of this epoch that document is in, from 0. Where all documents are shuffled together,
+    /// its place in the lane's order. A custom source may put another number here.
     pub split: u64,
-    /// Where reading goes on in that split's file, in bytes; 0 means the split's start.
+    /// Where that document begins in its file: a byte, or a row. It tells how far each open split was read. A custom
+    /// source may put another number here.
     pub byte: u64,
-    /// The line at `byte`, from 0.
-    pub line: u64,
-    /// Where the document before this place begins, in bytes, if the lane reads several splits side by side: it tells
-    /// how far each split was read. 0 otherwise.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub start: u64,
-    /// Documents that the source has delivered since the stream began. A custom source must count them: the
-    /// shuffle's windows grow with this number and are keyed by it.
+    /// Documents that the source has delivered since the stream began; 0 at its beginning. A custom source must count
+    /// them: the shuffle's windows grow with this number and are keyed by it.
     pub documents: u64,
-    /// Documents that the source has skipped in this epoch.
+    /// Documents that the source has skipped in this epoch up to that document.
     pub skipped: u64,
     #[serde(skip_serializing_if = "Skips::is_empty")]
     skips: Skips,

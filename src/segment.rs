@@ -25,7 +25,7 @@ mod map;
 pub(crate) mod table;
 mod write;
 
-pub(crate) use format::{BLOCK, ENTRY, Entry, HEADER, ROW, SUM, SplitRow, Width};
+pub(crate) use format::{BLOCK, ENTRY, Entry, HEADER, ROW, SUM, SplitRow, StoredText, Width};
 use format::{IDENTITY, MAGIC, TRAILER, VERSION};
 pub(crate) use ids::{HeldIds, StoredIds};
 use map::{bring, map, scatter, soon, will_need};

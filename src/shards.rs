@@ -30,7 +30,7 @@ mod seal;
 mod set;
 mod split;
 
-pub(crate) use cache::{LaneCounts, Notes, Recorder, TokenCache, identity};
+pub(crate) use cache::{Recorder, SplitEvent, TokenCache, identity};
 pub(crate) use list::{LIST, ListedSegment, SegmentList, hex};
 pub(crate) use manifest::{Cut, MANIFEST, Manifest, ShardedFile};
 pub(crate) use parts::{PartNumbers, PartState, marked, marker, parts, states};
@@ -199,7 +199,7 @@ impl Shards {
     /// Returns how many documents and ids there are.
     pub(crate) fn counts(&self) -> ShardCounts {
         let count = |counts: ShardCounts, tokens: &StoredSplit| ShardCounts {
-            documents: counts.documents + tokens.documents() as u64,
+            documents: counts.documents + tokens.documents() as u64 - tokens.skipped(),
             tokens: counts.tokens + tokens.ids() as u64,
         };
         self.splits.values().fold(ShardCounts::default(), count)

@@ -36,7 +36,7 @@ use crate::error::Result;
 use crate::files::Files;
 use crate::meter::Meter;
 use crate::pin::Pinning;
-use crate::shards::{Recorder, TokenCache};
+use crate::shards::TokenCache;
 use crate::store::{CancelToken, Stores};
 use crate::{tasks, threads};
 
@@ -67,7 +67,7 @@ pub use lane::Lane;
 pub(crate) use reading::documents::AHEAD;
 pub use reading::documents::Documents;
 pub(crate) use reading::row_places::of_lane;
-pub(crate) use reading::splits::{SplitDocument, SplitReader};
+pub(crate) use reading::splits::{SplitDocument, SplitItem, SplitReader};
 
 use catalog::corpus::Corpus;
 use catalog::{paths, resolved};
@@ -75,9 +75,9 @@ use reading::cached::CachedTokens;
 use reading::documents::SLABS;
 use reading::group::{Draw, Grouper};
 use reading::reader::Reader;
+use reading::reads::Reads;
 use reading::row_reader::{RowFiles, RowReader};
 use reading::rows::StoredRows;
-use reading::split_recorder::SplitRecorder;
 
 /// How much is read at once, in bytes.
 const SLAB_BYTES: usize = 512 << 10;
@@ -324,11 +324,16 @@ impl Source {
     /// If `lane.lane` is not less than `lane.lanes`, or `lane.interleave` is 0, or `lane.shuffle_global` is set and the
     /// tokens are not stored.
     pub fn lane(&self, lane: Lane, start: &LaneCursor) -> Documents {
-        self.recorded_lane(lane, start).0
+        let documents = Documents::new(self.reads(lane, start), self.meter.clone());
+        // The thread that waits for a store may be the one that drives its requests.
+        documents.with_on_demand(self.on_demand && !self.has_remote()).with_pin(self.pin.clone())
     }
 
-    /// The same, with the recorder that takes their ids if there is a cache.
-    pub(crate) fn recorded_lane(&self, lane: Lane, start: &LaneCursor) -> (Documents, Option<Recorder>) {
+    /// The reads of one lane from `start` on, for a thread that may block.
+    ///
+    /// # Panics
+    /// As [`lane`](Source::lane).
+    pub(crate) fn reads(&self, lane: Lane, start: &LaneCursor) -> Reads {
         assert!(lane.lane < lane.lanes, "there are {} lanes, and no lane {}", lane.lanes, lane.lane);
         assert!(lane.interleave > 0, "a lane that reads no split");
         let lane = match self.corpus.can_interleave(self.dealt.clone()) {
@@ -338,22 +343,16 @@ impl Source {
         let slab_bytes = self.slab_bytes_within_budget();
         let grouper = self.grouper(lane.holdout, Draw::Sample { seed: lane.seed });
         let (cancel, cancellable) = CancelToken::new();
-        let is_remote = self.corpus.has_remote(self.dealt.clone());
         let has_tokens = self.dealt.is_empty() || self.corpus.has_shards(self.dealt.clone());
         assert!(!lane.shuffle_global || has_tokens, "documents that are not in token shards");
-        let opener = match is_remote {
+        let opener = match self.has_remote() {
             true => self.corpus.planned(self.dealt.clone(), self.budget.as_ref(), cancellable),
             false => self.corpus.unplanned(cancellable),
         };
         let splits = self.corpus.splits(self.dealt.clone());
         let cached = self.cache.clone().map(|cache| CachedTokens::new(cache, splits.start));
-        let (split_recorder, recorder) =
-            cached.as_ref().map(|cached| SplitRecorder::new(cached, start)).unzip();
-        let reader = Reader::new(grouper, lane, splits, opener, slab_bytes, start)
-            .with_cached(cached, split_recorder.unwrap_or_default());
-        let documents = Documents::new(reader, cancel, slab_bytes, self.budget.clone(), self.meter.clone());
-        // The thread that waits for a store may be the one that drives its requests.
-        (documents.with_on_demand(self.on_demand && !is_remote).with_pin(self.pin.clone()), recorder)
+        let reader = Reader::new(grouper, lane, splits, opener, slab_bytes, start).with_cached(cached);
+        Reads::new(reader, cancel, slab_bytes, self.budget.clone(), self.meter.clone())
     }
 
     fn grouper(&self, holdout: Holdout, draw: Draw) -> Grouper {

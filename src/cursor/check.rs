@@ -33,8 +33,6 @@ fn source(SourceState { rows, at }: &SourceState) -> Result<(), String> {
         ("epoch", at.epoch),
         ("split", at.split),
         ("byte", at.byte),
-        ("line", at.line),
-        ("start", at.start),
         ("documents", at.documents),
         ("skipped", at.skipped),
     ];

@@ -9,7 +9,7 @@ use crate::atomic::{AtomicFile, write_atomically};
 use crate::budget::Lease;
 use crate::error::{Error, Result};
 use crate::location::Location;
-use crate::segment::Width;
+use crate::segment::{StoredText, Width};
 use crate::shards::{ShardPlace, ShardSet, Shards};
 
 /// Writes all documents of a shard directory to `file`, the `.bin`, in the order of the source's files. If the
@@ -104,7 +104,7 @@ fn documents(
             for nth in 0..tokens.documents() {
                 let entry = tokens.entry(nth)?;
                 let range = std::mem::replace(&mut at, entry.ids_end)..entry.ids_end;
-                if entry.text_bytes.is_none() {
+                if !matches!(entry.text, StoredText::Bytes(_)) {
                     continue;
                 }
                 held.clear();

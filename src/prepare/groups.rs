@@ -3,7 +3,7 @@
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use crate::error::Result;
-use crate::source::{SplitDocument, SplitReader, digest};
+use crate::source::{SplitDocument, SplitItem, SplitReader, digest};
 use crate::tokenizer::{EncodeError, Encoder};
 
 /// Text in one group, in bytes: enough that handing it over costs next to nothing.
@@ -16,14 +16,14 @@ const GROUP_DOCUMENTS: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Groups {
     documents: SplitReader,
-    /// The end after the last document: how many were skipped, or why reading failed.
-    end: Option<Result<u64>>,
+    /// The end after the last document, or why reading failed.
+    end: Option<Result<()>>,
 }
 
 /// Documents that wait to be tokenized, and where to send the result.
 #[derive(Debug)]
 pub(super) struct Group {
-    documents: Vec<SplitDocument>,
+    documents: Vec<SplitItem>,
     answer: Sender<Encoded>,
 }
 
@@ -32,16 +32,20 @@ pub(super) struct Group {
 pub(super) struct Encoded {
     /// The ids of all documents, in order.
     pub(super) ids: Vec<u32>,
-    pub(super) documents: Vec<EncodedDocument>,
+    pub(super) documents: Vec<EncodedItem>,
 }
 
 /// A document and its result.
 #[derive(Debug)]
-pub(super) struct EncodedDocument {
-    pub(super) read: SplitDocument,
-    pub(super) digest: u64,
-    /// Where its ids end in the group's ids, or why it has none.
-    pub(super) end: Result<usize, EncodeError>,
+pub(super) enum EncodedItem {
+    Document {
+        read: SplitDocument,
+        digest: u64,
+        /// Where its ids end in the group's ids, or why it has none.
+        end: Result<usize, EncodeError>,
+    },
+    /// As in [`SplitItem`].
+    Skipped((u64, u64)),
 }
 
 impl Groups {
@@ -54,11 +58,13 @@ impl Groups {
         let (mut documents, mut bytes) = (Vec::new(), 0);
         while self.end.is_none() && bytes < GROUP_BYTES && documents.len() < GROUP_DOCUMENTS {
             match self.documents.next() {
-                Ok(Some(read)) => {
-                    bytes += read.document.text_bytes();
-                    documents.push(read);
+                Ok(Some(item)) => {
+                    if let SplitItem::Document(read) = &item {
+                        bytes += read.document.text_bytes();
+                    }
+                    documents.push(item);
                 }
-                Ok(None) => self.end = Some(Ok(self.documents.skipped())),
+                Ok(None) => self.end = Some(Ok(())),
                 Err(error) => self.end = Some(Err(error)),
             }
         }
@@ -69,10 +75,9 @@ impl Groups {
         Some((Group { documents, answer }, answers))
     }
 
-    /// Returns how many documents of the split were skipped, or why reading failed. Call it after the last
-    /// group.
-    pub(super) fn finish(self) -> Result<u64> {
-        self.end.unwrap_or(Ok(0))
+    /// Returns why reading failed, if it did. Call it after the last group.
+    pub(super) fn finish(self) -> Result<()> {
+        self.end.unwrap_or(Ok(()))
     }
 }
 
@@ -81,13 +86,18 @@ impl Group {
     pub(super) fn encode(self, encoder: &Encoder, is_stopped: impl Fn() -> bool) {
         let mut ids = Vec::new();
         let mut documents = Vec::with_capacity(self.documents.len());
-        for read in self.documents {
+        for item in self.documents {
             if is_stopped() {
                 return;
             }
-            let digest = digest(read.document.text().as_bytes());
-            let end = encoder.encode_document(&read.document, &mut ids).map(|()| ids.len());
-            documents.push(EncodedDocument { read, digest, end });
+            documents.push(match item {
+                SplitItem::Skipped(start) => EncodedItem::Skipped(start),
+                SplitItem::Document(read) => {
+                    let digest = digest(read.document.text().as_bytes());
+                    let end = encoder.encode_document(&read.document, &mut ids).map(|()| ids.len());
+                    EncodedItem::Document { read, digest, end }
+                }
+            });
         }
         // A receiver that has gone away needs no answer.
         let _ = self.answer.send(Encoded { ids, documents });

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, TryRecvError};
 
 use super::Prepared;
-use super::groups::{Encoded, EncodedDocument, Group, Groups};
+use super::groups::{Encoded, EncodedItem, Group, Groups};
 use crate::config::OnError;
 use crate::error::{Error, Result, panic_message};
 use crate::lock::DirLock;
@@ -214,9 +214,8 @@ impl PrepareWork {
                 continue;
             }
             let Some(first) = pending.pop_front() else {
-                let skipped = groups.finish()?;
-                self.counts.skipped.fetch_add(skipped, Relaxed);
-                writer.split(split, skipped)?;
+                groups.finish()?;
+                writer.split(split)?;
                 return Ok(true);
             };
             let Some(encoded) = self.wait(&first) else { break };
@@ -265,8 +264,16 @@ impl PrepareWork {
     ) -> Result<u64> {
         let Encoded { ids, documents } = encoded;
         let (mut start, mut bytes) = (0, 0);
-        for EncodedDocument { read, digest, end } in documents {
-            let SplitDocument { document, start: start_at, next, share, skipped } = read;
+        for item in documents {
+            let (read, digest, end) = match item {
+                EncodedItem::Document { read, digest, end } => (read, digest, end),
+                EncodedItem::Skipped(start) => {
+                    writer.skip(start)?;
+                    self.counts.skipped.fetch_add(1, Relaxed);
+                    continue;
+                }
+            };
+            let SplitDocument { document, start: start_at, share } = read;
             let ids = match end {
                 Ok(end) => Some(&ids[std::mem::replace(&mut start, end)..end]),
                 Err(problem) => {
@@ -277,15 +284,7 @@ impl PrepareWork {
                 }
             };
             let text_bytes = document.text_bytes();
-            writer.document(&StoredDocument {
-                ids,
-                start: start_at,
-                next,
-                digest,
-                share,
-                text_bytes,
-                skipped,
-            })?;
+            writer.document(&StoredDocument { ids, start: start_at, digest, share, text_bytes })?;
             self.counts.documents.fetch_add(1, Relaxed);
             self.counts.text_bytes.fetch_add(text_bytes as u64, Relaxed);
             self.counts.tokens.fetch_add(ids.map_or(0, <[u32]>::len) as u64, Relaxed);

@@ -22,7 +22,7 @@ pub(crate) const BLOCK: usize = 16 << 10;
 pub(crate) const SUM: usize = 8;
 
 /// A document's entry in the index, in numbers of eight bytes.
-pub(crate) const ENTRY: usize = 8;
+pub(crate) const ENTRY: usize = 6;
 
 /// A split's row in the table, in numbers of eight bytes.
 pub(crate) const ROW: usize = 6;
@@ -71,29 +71,52 @@ pub(crate) struct Entry {
     pub(crate) ids_end: u64,
     /// Where it begins in its file, and on which line, counted from 0 at its split's start.
     pub(crate) start: (u64, u64),
-    /// Where reading goes on after it, in the same form.
-    pub(crate) next: (u64, u64),
     /// The first eight bytes of the BLAKE3 digest of its text.
     pub(crate) digest: u64,
     /// The share of epochs that it is in.
     pub(crate) share: f64,
-    /// The length of its text, in bytes; `None` if the tokenizer failed on it.
-    pub(crate) text_bytes: Option<u32>,
-    /// How many documents of its split were skipped before it.
-    pub(crate) skipped: u32,
+    pub(crate) text: StoredText,
 }
 
-/// The stored text length of a document that the tokenizer failed on.
-const FAILED: u32 = u32::MAX;
+/// The text that a document's ids were made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoredText {
+    /// Its length, in bytes.
+    Bytes(u32),
+    /// The tokenizer failed on it, so it has no ids.
+    Failed,
+    /// It could not be read, and was skipped.
+    Skipped,
+}
+
+impl StoredText {
+    const FAILED: u64 = u64::MAX;
+    const SKIPPED: u64 = u64::MAX - 1;
+
+    fn to_number(self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.into(),
+            Self::Failed => Self::FAILED,
+            Self::Skipped => Self::SKIPPED,
+        }
+    }
+
+    fn from_number(number: u64) -> Self {
+        match number {
+            Self::FAILED => Self::Failed,
+            Self::SKIPPED => Self::Skipped,
+            bytes => Self::Bytes(bytes as u32),
+        }
+    }
+}
 
 impl Entry {
     /// Its length, in bytes.
     pub(crate) const BYTES: usize = 8 * ENTRY;
 
     pub(super) fn to_numbers(self) -> [u64; ENTRY] {
-        let Self { ids_end, start, next, digest, share, text_bytes, skipped } = self;
-        let lengths = u64::from(text_bytes.unwrap_or(FAILED)) | u64::from(skipped) << 32;
-        [ids_end, start.0, start.1, next.0, next.1, digest, share.to_bits(), lengths]
+        let Self { ids_end, start, digest, share, text } = self;
+        [ids_end, start.0, start.1, digest, share.to_bits(), text.to_number()]
     }
 
     /// Takes the entry out of its bytes.
@@ -102,15 +125,12 @@ impl Entry {
         for (into, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
             *into = u64::from_le_bytes(*bytes);
         }
-        let text_bytes = numbers[7] as u32;
         Self {
             ids_end: numbers[0],
             start: (numbers[1], numbers[2]),
-            next: (numbers[3], numbers[4]),
-            digest: numbers[5],
-            share: f64::from_bits(numbers[6]),
-            text_bytes: (text_bytes != FAILED).then_some(text_bytes),
-            skipped: (numbers[7] >> 32) as u32,
+            digest: numbers[3],
+            share: f64::from_bits(numbers[4]),
+            text: StoredText::from_number(numbers[5]),
         }
     }
 }

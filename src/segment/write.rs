@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use twox_hash::XxHash3_64;
 
-use super::format::{BLOCK, ENTRY, Entry, HEADER, IDENTITY, MAGIC, SplitRow, TRAILER, VERSION, Width};
+use super::format::{
+    BLOCK, ENTRY, Entry, HEADER, IDENTITY, MAGIC, SplitRow, StoredText, TRAILER, VERSION, Width,
+};
 use super::index::Index;
 use crate::atomic::temporary;
 use crate::error::{Error, Result};
@@ -27,12 +29,9 @@ pub(crate) struct StoredDocument<'a> {
     /// `None` if the tokenizer failed on it.
     pub(crate) ids: Option<&'a [u32]>,
     pub(crate) start: (u64, u64),
-    pub(crate) next: (u64, u64),
     pub(crate) digest: u64,
     pub(crate) share: f64,
     pub(crate) text_bytes: usize,
-    /// How many documents of the split were skipped before it.
-    pub(crate) skipped: u64,
 }
 
 /// A segment under way. If it is dropped before it is finished, it leaves nothing behind.
@@ -50,6 +49,7 @@ pub(crate) struct SegmentWriter {
     ids: u64,
     index: Index,
     documents: u64,
+    skipped: u64,
     /// Whether it is synced to the disk before it gets its name.
     is_synced: bool,
 }
@@ -95,6 +95,7 @@ impl SegmentWriter {
             ids: 0,
             index: Index::default(),
             documents: 0,
+            skipped: 0,
             is_synced: true,
         };
         let mut header = [0; HEADER];
@@ -137,12 +138,17 @@ impl SegmentWriter {
         let entry = Entry {
             ids_end: self.ids,
             start: document.start,
-            next: document.next,
             digest: document.digest,
             share: document.share,
-            text_bytes: document.ids.map(|_| document.text_bytes as u32),
-            skipped: u32::try_from(document.skipped).unwrap_or(u32::MAX),
+            text: document.ids.map_or(StoredText::Failed, |_| StoredText::Bytes(document.text_bytes as u32)),
         };
+        self.entry(entry.to_numbers())
+    }
+
+    /// Notes in the split under way that the document at `start` was skipped.
+    pub(crate) fn skip(&mut self, start: (u64, u64)) -> Result<()> {
+        self.skipped += 1;
+        let entry = Entry { ids_end: self.ids, start, digest: 0, share: 1.0, text: StoredText::Skipped };
         self.entry(entry.to_numbers())
     }
 
@@ -162,9 +168,8 @@ impl SegmentWriter {
         self.index.push(entry, &self.directory).map_err(|e| Error::io(&self.directory, "write in", e))
     }
 
-    /// Ends the split under way. It is number `split` of its source, and `skipped` of its documents were
-    /// skipped.
-    pub(crate) fn split(&mut self, split: u32, skipped: u64) -> Result<()> {
+    /// Ends the split under way. It is number `split` of its source.
+    pub(crate) fn split(&mut self, split: u32) -> Result<()> {
         self.align()?;
         let index = std::mem::take(&mut self.index);
         index.read(|bytes| self.append(bytes)).map_err(|e| Error::io(&self.directory, "write in", e))?;
@@ -178,11 +183,15 @@ impl SegmentWriter {
             at: self.begun,
             ids: self.ids,
             documents: self.documents,
-            skipped,
+            skipped: self.skipped,
             sum: XxHash3_64::oneshot(&sums),
         });
-        (self.begun, self.ids, self.documents) = (self.at, 0, 0);
+        self.begin();
         Ok(())
+    }
+
+    fn begin(&mut self) {
+        (self.begun, self.ids, self.documents, self.skipped) = (self.at, 0, 0, 0);
     }
 
     /// Forgets the split under way. Its ids stay behind as bytes that nothing refers to.
@@ -190,7 +199,7 @@ impl SegmentWriter {
         self.align()?;
         (self.index, self.block) = (Index::default(), Block::default());
         self.sums.clear();
-        (self.begun, self.ids, self.documents) = (self.at, 0, 0);
+        self.begin();
         Ok(())
     }
 

@@ -22,11 +22,9 @@ use crate::room::Room;
 use crate::segment::{Segment, SegmentWriter, Width};
 
 mod held;
-mod notes;
 mod record;
 
-pub(crate) use notes::{LaneCounts, Notes};
-pub(crate) use record::Recorder;
+pub(crate) use record::{Recorder, SplitEvent};
 
 /// The version of the rule for which documents a split has, and of the format of segments. A release that changes one
 /// of them increments it.

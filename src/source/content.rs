@@ -100,6 +100,11 @@ impl Content {
         }
     }
 
+    /// Whether it is text as it is stored, which can be read from any byte on at once.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.0, Kind::Plain(_))
+    }
+
     /// The text's length in bytes, if it is known.
     pub(crate) fn len(&self) -> Option<u64> {
         match &self.0 {

@@ -3,12 +3,12 @@
 //! A [`reader`] reads one slab of text, or of stored tokens, at a time. Its documents become a [`group`], which the
 //! stream of [`documents`] hands out one by one.
 //!
-//! - `documents`: the stream of one lane, which drives a reader on blocking threads
+//! - `documents`: the stream of one lane, which runs its reads on blocking threads
+//! - `reads`: the reads of one lane, one after the other
 //! - `reader`: one lane's reading, a slab at a time, without waiting
 //! - `upcoming`: which ranges of stored bytes a lane will read, so that stores are asked early
 //! - `open_split`: one of the splits that a lane reads side by side
 //! - `begin`: where the first document of a split begins
-//! - `resume`: whether reading can go on from a cursor
 //! - `framed`: framed text (lines, paragraphs, whole files) from a file's bytes
 //! - `stored`: splits that are tokenized already
 //! - `document_order`: which stored documents of an epoch a lane reads, if all of them are shuffled together
@@ -16,7 +16,6 @@
 //! - `group`: the documents of one read, and the policy for bad ones
 //! - `gather`: puts the documents that a step found in several splits into one order
 //! - `cached`: the cached tokens of a source's splits
-//! - `split_recorder`: notes for the token cache which splits a lane reads as text
 //! - `rows`, `row_reader`: the stream of one lane of finished rows, and the reader that looks them up
 //! - `row_places`: which finished rows of an epoch a lane reads
 //! - `splits`: all documents of one split, for token shards
@@ -30,11 +29,10 @@ mod gather;
 pub(super) mod group;
 mod open_split;
 pub(super) mod reader;
-mod resume;
+pub(super) mod reads;
 pub(super) mod row_places;
 pub(super) mod row_reader;
 pub(super) mod rows;
-pub(super) mod split_recorder;
 pub(super) mod splits;
 mod stored;
 mod texts;

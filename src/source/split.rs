@@ -28,8 +28,8 @@ pub(crate) struct Split {
 pub(crate) enum Lines {
     /// Not at all.
     Unknown,
-    /// Places count them from where the split begins.
-    FromSplit,
+    /// Places count them from this byte of the file on.
+    From(u64),
     /// Places do not count them: they are counted in the file on demand.
     FromFile,
 }

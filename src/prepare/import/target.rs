@@ -91,11 +91,9 @@ impl<'a> ImportTarget<'a> {
         self.writer.document(&StoredDocument {
             ids: Some(&held),
             start: (place.start, 0),
-            next: (place.end, 0),
             digest: digest(&id_bytes),
             share: 1.0,
             text_bytes: self.tokenizer.decode(&held).len(),
-            skipped: 0,
         })?;
         self.done.documents += 1;
         self.done.tokens += held.len() as u64;
@@ -104,7 +102,7 @@ impl<'a> ImportTarget<'a> {
 
     /// Ends a split.
     pub(super) fn split(&mut self) -> Result<()> {
-        self.writer.split(self.splits, 0)?;
+        self.writer.split(self.splits)?;
         self.splits += 1;
         Ok(())
     }

@@ -12,9 +12,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::task::JoinHandle;
 
-use super::notes::What;
-use super::{LaneCounts, Notes, TokenCache};
-use crate::cursor::LaneCursor;
+use super::TokenCache;
 use crate::error::{Error, Result};
 use crate::segment::{SEGMENT_BYTES, SegmentWriter, StoredDocument};
 
@@ -25,15 +23,26 @@ const CHUNK_STEPS: usize = 4 << 10;
 /// The digest of documents that were delivered: the same for every reader of this cache.
 const DELIVERED: u64 = 0;
 
+/// What a lane's reader says between two of its documents. Splits are named by their ordinals among the lane's splits of
+/// the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SplitEvent {
+    /// The text of a split is read from its beginning. It has this number among the splits of its source.
+    Begin { split: u64, number: u32 },
+    /// A document of a split is skipped. It begins at this byte and line, counted as its split counts lines.
+    Skip { split: u64, start: (u64, u64) },
+    /// The text of a split has been read to its end.
+    End { split: u64 },
+    /// The epoch has ended.
+    EpochEnd,
+}
+
 /// Records one lane of one source. Dropping it writes the whole splits.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    notes: Arc<Notes>,
     out: Arc<Out>,
     /// The splits that are being recorded: one, or those that are read side by side.
     splits: Vec<Split>,
-    /// How many documents the lane has delivered so far.
-    documents: u64,
     chunk: Chunk,
     /// Whether a split was recorded since a segment was last finished.
     has_more: bool,
@@ -43,15 +52,13 @@ pub(crate) struct Recorder {
 /// A split that is being recorded.
 #[derive(Clone, Copy, Debug)]
 struct Split {
+    /// Its number in its source, and its ordinal in the lane.
     number: u32,
-    begin: LaneCounts,
-    /// Its number among the lane's splits of the epoch, if it is read beside others.
-    ordinal: Option<u64>,
+    ordinal: u64,
     /// Which segment it goes to.
     slot: usize,
-    /// How many of its documents have passed, and how many were skipped if it is read beside others.
-    seen: u64,
-    skipped: u64,
+    /// Whether all of its documents have ids so far.
+    is_whole: bool,
 }
 
 /// Steps that are to be written.
@@ -75,13 +82,13 @@ enum Step {
     Document {
         ids: Range<usize>,
         start: (u64, u64),
-        next: (u64, u64),
         text_bytes: usize,
-        skipped: u64,
+    },
+    Skip {
+        start: (u64, u64),
     },
     End {
         split: u32,
-        skipped: u64,
     },
     /// The split cannot be cached.
     Cut,
@@ -103,11 +110,10 @@ struct Out {
 }
 
 impl Recorder {
-    /// Makes a recorder of the documents after a cursor.
-    pub(crate) fn new(cache: Arc<TokenCache>, notes: Arc<Notes>, start: &LaneCursor) -> Self {
+    /// Makes a recorder of a lane.
+    pub(crate) fn new(cache: Arc<TokenCache>) -> Self {
         let out = Out { cache, chunks: Mutex::default(), writers: Mutex::default() };
-        let (splits, chunk, has_more, job) = (Vec::new(), Chunk::default(), false, None);
-        Self { notes, out: Arc::new(out), splits, documents: start.documents, chunk, has_more, job }
+        Self { out: Arc::new(out), splits: Vec::new(), chunk: Chunk::default(), has_more: false, job: None }
     }
 
     /// Ready when there is room for more.
@@ -125,94 +131,65 @@ impl Recorder {
         Poll::Ready(())
     }
 
-    /// Takes the next document of the lane: a function that appends its ids with nothing around them, where
-    /// it begins (byte, and line from 0 where lines are counted), the length of its text, and the cursor
-    /// after it.
+    /// Takes the next document of the lane: the ordinal of its split, a function that appends its ids with nothing around
+    /// them, where it begins (byte, and line from 0 where lines are counted), and the length of its text.
     pub(crate) fn document(
         &mut self,
+        split: u64,
         append_ids: impl FnOnce(&mut Vec<u32>),
         start: (u64, u64),
         text_bytes: usize,
-        cursor: &LaneCursor,
     ) {
-        self.advance(cursor.documents.saturating_sub(1));
-        self.documents = cursor.documents;
-        let is_of = |split: &&mut Split| split.ordinal.is_none_or(|ordinal| ordinal == cursor.split);
-        let Some(split) = self.splits.iter_mut().find(is_of) else { return };
-        split.seen += 1;
-        let skipped = match split.ordinal {
-            None => cursor.skipped.saturating_sub(split.begin.skipped),
-            Some(_) => split.skipped,
-        };
+        let Some(&mut Split { slot, .. }) = self.recorded(split) else { return };
         let at = self.chunk.ids.len();
         append_ids(&mut self.chunk.ids);
-        let (ids, next) = (at..self.chunk.ids.len(), (cursor.byte, cursor.line));
-        self.chunk.steps.push((split.slot, Step::Document { ids, start, next, text_bytes, skipped }));
+        let ids = at..self.chunk.ids.len();
+        self.chunk.steps.push((slot, Step::Document { ids, start, text_bytes }));
     }
 
-    /// Notes that all documents that were read so far have passed.
-    pub(crate) fn catch_up(&mut self) {
-        self.advance(self.documents);
+    /// Notes that the tokenizer refused a document of a split. Each epoch must report it, so the split is not cached.
+    pub(crate) fn refused(&mut self, split: u64) {
+        if let Some(split) = self.recorded(split) {
+            split.is_whole = false;
+        }
     }
 
-    /// Handles all notes that come before document number `documents`, counted from 0.
-    fn advance(&mut self, documents: u64) {
-        while let Some(note) = self.notes.next(documents) {
-            match note.what {
-                What::Begin(number) => {
-                    self.give_up();
-                    self.splits =
-                        vec![Split { number, begin: note.at, ordinal: None, slot: 0, seen: 0, skipped: 0 }];
+    /// Takes what happens after the documents so far.
+    pub(crate) fn event(&mut self, event: SplitEvent) {
+        match event {
+            SplitEvent::Begin { split: ordinal, number } => {
+                if self.out.cache.claim(number) {
+                    let is_free = |slot: &usize| self.splits.iter().all(|split| split.slot != *slot);
+                    let slot = (0..).find(is_free).unwrap_or_default();
+                    self.splits.push(Split { number, ordinal, slot, is_whole: true });
                 }
-                What::BeginInterleaved { number, ordinal, slot } => {
-                    // A split that began in this slot before and has not ended never will.
-                    self.give_up_if(|split| split.slot == slot || split.ordinal.is_none());
-                    let ordinal = Some(ordinal);
-                    self.splits.push(Split { number, begin: note.at, ordinal, slot, seen: 0, skipped: 0 });
+            }
+            SplitEvent::Skip { split, start } => {
+                if let Some(&mut Split { slot, .. }) = self.recorded(split) {
+                    self.chunk.steps.push((slot, Step::Skip { start }));
                 }
-                What::End(number) => {
-                    let Some(split) = self.take(number) else { continue };
-                    let skipped = note.at.skipped.saturating_sub(split.begin.skipped);
-                    // If documents are missing, the tokenizer refused them, and each epoch must report them.
-                    self.end(split, split.begin.documents + split.seen == note.at.documents, skipped);
-                }
-                What::SkipInterleaved { ordinal } => {
-                    let is_of = |split: &&mut Split| split.ordinal == Some(ordinal);
-                    if let Some(split) = self.splits.iter_mut().find(is_of) {
-                        split.skipped += 1;
-                    }
-                }
-                What::EndInterleaved { number, delivered } => {
-                    let Some(split) = self.take(number) else { continue };
-                    self.end(split, delivered == split.seen, split.skipped);
-                }
-                What::EpochEnd => {
-                    self.give_up();
-                    if std::mem::take(&mut self.has_more) {
-                        self.chunk.steps.push((0, Step::Finish));
-                    }
+            }
+            SplitEvent::End { split: ordinal } => {
+                let Some(at) = self.splits.iter().position(|split| split.ordinal == ordinal) else { return };
+                let Split { number: split, slot, is_whole, .. } = self.splits.swap_remove(at);
+                self.has_more |= is_whole;
+                self.chunk.steps.push((slot, if is_whole { Step::End { split } } else { Step::Cut }));
+            }
+            SplitEvent::EpochEnd => {
+                self.give_up();
+                if std::mem::take(&mut self.has_more) {
+                    self.chunk.steps.push((0, Step::Finish));
                 }
             }
         }
     }
 
-    /// Takes out the split that is recorded under this number.
-    fn take(&mut self, number: u32) -> Option<Split> {
-        let at = self.splits.iter().position(|split| split.number == number)?;
-        Some(self.splits.swap_remove(at))
-    }
-
-    fn end(&mut self, Split { number: split, slot, .. }: Split, is_whole: bool, skipped: u64) {
-        self.has_more |= is_whole;
-        self.chunk.steps.push((slot, if is_whole { Step::End { split, skipped } } else { Step::Cut }));
+    fn recorded(&mut self, ordinal: u64) -> Option<&mut Split> {
+        self.splits.iter_mut().find(|split| split.ordinal == ordinal)
     }
 
     fn give_up(&mut self) {
-        self.give_up_if(|_| true);
-    }
-
-    fn give_up_if(&mut self, is_lost: impl Fn(&Split) -> bool) {
-        for Split { number: split, slot, .. } in self.splits.extract_if(.., |split| is_lost(split)) {
+        for Split { number: split, slot, .. } in self.splits.drain(..) {
             self.chunk.steps.push((slot, Step::GiveUp { split }));
         }
     }
@@ -220,14 +197,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.catch_up();
         self.give_up();
-        // Others may record the splits that the reader has begun ahead of the recorder.
-        while let Some(note) = self.notes.next(u64::MAX) {
-            if let What::Begin(split) | What::BeginInterleaved { number: split, .. } = note.what {
-                self.out.cache.release(split);
-            }
-        }
         self.chunk.steps.push((0, Step::Finish));
         self.out.push(std::mem::take(&mut self.chunk));
         // This waits for a write under way, and writes at most two chunks, to the system's memory.
@@ -272,16 +242,15 @@ impl Out {
             }
             let writer = &mut writers[*slot];
             match step {
-                Step::Document { ids, start, next, text_bytes, skipped } => {
+                Step::Document { ids, start, text_bytes } => {
                     let ids = Some(&chunk.ids[ids.clone()]);
-                    let (start, next, text_bytes, skipped) = (*start, *next, *text_bytes, *skipped);
-                    let (digest, share) = (DELIVERED, 1.0);
-                    let document = StoredDocument { ids, start, next, digest, share, text_bytes, skipped };
-                    self.begun(writer)?.document(&document)?;
+                    let (start, text_bytes, digest, share) = (*start, *text_bytes, DELIVERED, 1.0);
+                    self.begun(writer)?.document(&StoredDocument { ids, start, digest, share, text_bytes })?;
                 }
-                Step::End { split, skipped } => {
+                Step::Skip { start } => self.begun(writer)?.skip(*start)?,
+                Step::End { split } => {
                     let open = self.begun(writer)?;
-                    open.split(*split, *skipped)?;
+                    open.split(*split)?;
                     if open.len() >= SEGMENT_BYTES {
                         self.finish_one(writer)?;
                     }

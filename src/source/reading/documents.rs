@@ -7,22 +7,19 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures::Stream;
 use futures::future::FutureExt;
 use tokio::task::JoinHandle;
-use tracing::field::Empty;
 
 use super::group::{Group, GroupEnd};
-use super::reader::Reader;
-use crate::budget::{Budget, IDS_PER_BYTE, Lease};
+use super::reads::{Read, Reads};
 use crate::cursor::Tracked;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::meter::{Held, Interval, Meter, MeterState, stage_span};
+use crate::meter::{Held, Interval, Meter, MeterState};
 use crate::pin::Pinning;
-use crate::store::CancelToken;
 
 /// How many groups are read ahead of the current one.
 pub(crate) const AHEAD: usize = 2;
@@ -50,52 +47,34 @@ const POLL_EVERY: usize = 256;
 #[must_use = "streams do nothing unless polled"]
 #[derive(Debug)]
 pub struct Documents {
-    work: LaneWork,
+    reads: Reads,
+    /// The read under way.
+    reading: Option<JoinHandle<Group>>,
     current: Group,
     handed: usize,
     ready: VecDeque<Group>,
-    slab_bytes: usize,
     /// Whether reading happens only when a document is asked for, on the thread that asks.
     on_demand: bool,
     /// The cores that reading stays on.
     pin: Option<Pinning>,
-    budget: Option<Arc<Budget>>,
     meter: Option<Arc<Meter>>,
     blocked: Interval,
     held: Option<Held>,
-    /// Stops reads when the stream is dropped.
-    _cancel: CancelToken,
-}
-
-/// The state of the lane's reader.
-#[derive(Debug)]
-enum LaneWork {
-    Idle(Box<Reader>),
-    Reading(JoinHandle<(Box<Reader>, Group)>),
-    Done,
 }
 
 impl Documents {
-    pub(crate) fn new(
-        reader: Reader,
-        cancel: CancelToken,
-        slab_bytes: usize,
-        budget: Option<Arc<Budget>>,
-        meter: Option<Arc<Meter>>,
-    ) -> Self {
+    pub(crate) fn new(reads: Reads, meter: Option<Arc<Meter>>) -> Self {
         Self {
-            work: LaneWork::Idle(Box::new(reader)),
+            reads,
+            reading: None,
             current: Group::empty(GroupEnd::More),
             handed: 0,
             ready: VecDeque::new(),
-            slab_bytes,
             on_demand: false,
             pin: None,
-            budget,
             held: meter.clone().map(Held::new),
             meter,
             blocked: Interval::default(),
-            _cancel: cancel,
         }
     }
 
@@ -111,88 +90,42 @@ impl Documents {
         self
     }
 
-    /// Reads ahead until enough groups wait, the budget is full or a job is running.
+    /// Reads ahead. Pending while a read is under way, the memory is used up or enough groups wait; ready after the last
+    /// read.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            self.work = match std::mem::replace(&mut self.work, LaneWork::Done) {
-                LaneWork::Done => return Poll::Ready(()),
-                LaneWork::Reading(mut job) => match job.poll_unpin(cx) {
-                    Poll::Pending => {
-                        self.work = LaneWork::Reading(job);
-                        return Poll::Pending;
-                    }
-                    Poll::Ready(Ok((reader, group))) => self.keep(reader, group),
-                    Poll::Ready(Err(e)) => {
-                        let error = Error::lost("source", e);
-                        self.ready.push_back(Group::empty(GroupEnd::Failed(error)));
-                        LaneWork::Done
-                    }
-                },
-                LaneWork::Idle(reader) => {
-                    let most = if self.on_demand { 1 } else { AHEAD };
-                    let lease =
-                        if self.ready.len() < most { self.poll_lease(&reader, cx) } else { Poll::Pending };
-                    let Poll::Ready(lease) = lease else {
-                        self.blocked.begin();
-                        self.work = LaneWork::Idle(reader);
-                        return Poll::Pending;
-                    };
-                    let blocked = self.blocked.end();
-                    if let Some(meter) = &self.meter {
-                        meter.add_wait_out(blocked);
-                    }
-                    let job = self.job(reader, lease);
-                    if self.on_demand {
-                        let (reader, group) = job();
-                        self.keep(reader, group)
-                    } else {
-                        let pin = self.pin.clone();
-                        LaneWork::Reading(tokio::task::spawn_blocking(move || {
-                            Pinning::keep(pin.as_ref(), job)
-                        }))
-                    }
-                }
-            };
-        }
-    }
-
-    /// Stores the group that was read, and the reader for the next one.
-    fn keep(&mut self, reader: Box<Reader>, group: Group) -> LaneWork {
-        let is_last = !matches!(group.after, GroupEnd::More);
-        if is_last || group.size().0 > 0 {
-            self.ready.push_back(group);
-        }
-        if is_last { LaneWork::Done } else { LaneWork::Idle(reader) }
-    }
-
-    /// Polls for room for the next slab's text and ids.
-    fn poll_lease(&self, reader: &Reader, cx: &mut Context<'_>) -> Poll<Lease> {
-        let bytes = (1 + IDS_PER_BYTE) * self.slab_bytes;
-        match &self.budget {
-            None => Poll::Ready(Lease::none()),
-            Some(budget) if reader.is_within_document() => Poll::Ready(budget.charge(bytes)),
-            Some(budget) => budget.poll_lease(cx, bytes),
-        }
-    }
-
-    /// Reads, frames and decodes the next slab.
-    fn job(
-        &self,
-        mut reader: Box<Reader>,
-        lease: Lease,
-    ) -> impl FnOnce() -> (Box<Reader>, Group) + Send + 'static {
-        let moving = self.budget.as_ref().map(Budget::moving);
-        let meter = self.meter.clone();
-        move || {
-            let span = || stage_span!("source", "read", documents = Empty, tokens = Empty, bytes = Empty);
-            let work = meter.map(|meter| meter.work(span()));
-            let mut group = reader.step(lease);
-            group.moving = moving;
-            if let Some(work) = work {
-                let (documents, bytes) = group.size();
-                work.note(documents as u64, 0, bytes as u64);
+            if let Some(reading) = &mut self.reading {
+                let read = ready!(reading.poll_unpin(cx));
+                self.reading = None;
+                self.keep(read.unwrap_or_else(|e| Group::empty(GroupEnd::Failed(Error::lost("source", e)))));
             }
-            (reader, group)
+            let most = if self.on_demand { 1 } else { AHEAD };
+            let next = if self.ready.len() < most { self.reads.poll_next(cx) } else { Poll::Pending };
+            let Poll::Ready(next) = next else {
+                self.blocked.begin();
+                return Poll::Pending;
+            };
+            let blocked = self.blocked.end();
+            if let Some(meter) = &self.meter {
+                meter.add_wait_out(blocked);
+            }
+            match next {
+                None => return Poll::Ready(()),
+                Some(read) if self.on_demand => self.keep(read.run()),
+                Some(read) => self.reading = Some(self.start(read)),
+            }
+        }
+    }
+
+    fn start(&self, read: Read) -> JoinHandle<Group> {
+        let pin = self.pin.clone();
+        tokio::task::spawn_blocking(move || Pinning::keep(pin.as_ref(), || read.run()))
+    }
+
+    /// Stores a group that was read.
+    fn keep(&mut self, group: Group) {
+        if group.size().0 > 0 || !matches!(group.after, GroupEnd::More) {
+            self.ready.push_back(group);
         }
     }
 
@@ -233,7 +166,7 @@ impl Stream for Documents {
             this.current = Group::empty(GroupEnd::More);
             let is_reading = this.poll_ahead(cx).is_pending();
             if !this.advance() && is_reading {
-                let waits_for_memory = matches!(this.work, LaneWork::Idle(_));
+                let waits_for_memory = this.reading.is_none() && this.reads.wait_for_memory();
                 if let Some(held) = &mut this.held {
                     held.set_state(if waits_for_memory { MeterState::Starved } else { MeterState::Working });
                 }
@@ -245,40 +178,9 @@ impl Stream for Documents {
 
 impl Drop for Documents {
     fn drop(&mut self) {
-        if let LaneWork::Reading(job) = &self.work {
-            // A job that has not begun will not begin.
-            job.abort();
+        if let Some(reading) = &self.reading {
+            // A read that has not begun will not begin.
+            reading.abort();
         }
-        if let Some(budget) = &self.budget {
-            budget.ask_again();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use futures::StreamExt;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_panic_in_a_job_is_an_error() {
-        let mut documents = Documents {
-            work: LaneWork::Reading(tokio::task::spawn_blocking(|| panic!("a defect"))),
-            current: Group::empty(GroupEnd::More),
-            handed: 0,
-            ready: VecDeque::new(),
-            slab_bytes: 4,
-            on_demand: false,
-            pin: None,
-            budget: None,
-            meter: None,
-            held: None,
-            blocked: Interval::default(),
-            _cancel: CancelToken::new().0,
-        };
-        let error = documents.next().await.expect("an item").expect_err("an error");
-        assert_eq!(error.to_string(), "stage `source` panicked: a defect");
-        assert!(documents.next().await.is_none());
     }
 }

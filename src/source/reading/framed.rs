@@ -1,19 +1,21 @@
 //! Reads framed text (lines, paragraphs and whole files) from a file's bytes.
 
+use std::ops::Range;
+
+use memchr::memchr_iter;
+
 use super::begin::first_place;
 use crate::budget::{IDS_PER_BYTE, Lease};
 use crate::error::{Error, Result};
 use crate::source::content::{Content, ReadEnd};
 use crate::source::framing::{Boundary, Framer, Shape, bom_len};
 use crate::source::problem::Broken;
-use crate::source::split::{DealtSplit, Split};
+use crate::source::split::{DealtSplit, LEAST_SPLIT, Lines, Split};
 use crate::source::window::{Window, WindowPiece};
 
 /// How much of a split was added to a window.
 #[derive(Debug)]
 pub(crate) enum Taken {
-    /// Nothing: it does not fit beside the other splits.
-    Nothing,
     /// All documents before this place.
     UpTo(Boundary),
     /// All documents of the split. The next document begins here.
@@ -62,8 +64,7 @@ pub(crate) struct ReadLimits {
     pub(crate) reach: u64,
 }
 
-/// Reads a split from `boundary` on into the window, as far as `limits` allow, and frames what was read. Byte 0 stands
-/// for the start of the split, wherever that is.
+/// Reads a split from `boundary` on into the window, as far as `limits` allow, and frames what was read.
 pub(crate) fn take(
     content: &mut Content,
     shape: Shape,
@@ -73,9 +74,6 @@ pub(crate) fn take(
     window: &mut Window,
 ) -> Result<Taken> {
     let ReadLimits { slab_bytes, reach } = limits;
-    let Some(boundary) = begin(content, shape, dealt, boundary, slab_bytes, window)? else {
-        return Ok(Taken::All);
-    };
     let room = (slab_bytes.saturating_sub(window.bytes.len())) as u64;
     let n = room.min(reach.saturating_sub(boundary.byte));
     let at = window.bytes.len();
@@ -92,24 +90,26 @@ pub(crate) fn take(
     })
 }
 
-/// Where reading begins in a split, from `boundary` on; `None` if no document begins there, or that cannot be found
-/// out.
-pub(crate) fn begin(
+/// Finds the first document of a split that begins at byte `from` or later. `None` if no document begins there, or that
+/// cannot be found out. Lines are counted from where the split says afterwards.
+pub(crate) fn seek(
     content: &mut Content,
     shape: Shape,
-    dealt: DealtSplit,
-    boundary: Boundary,
+    dealt: &mut DealtSplit,
+    from: u64,
     slab_bytes: usize,
     window: &mut Window,
 ) -> Result<Option<Boundary>> {
-    let DealtSplit { ordinal, split } = dealt;
-    if boundary.byte > 0 {
-        return Ok(Some(boundary));
-    }
-    if split.is_found {
+    let DealtSplit { ordinal, split } = *dealt;
+    let is_start = from <= split.begin && split.is_found;
+    if is_start || split.begin == 0 && from < LEAST_SPLIT {
         return Ok(Some(Boundary { byte: split.begin, line: 0 }));
     }
-    match first(content, shape, split, slab_bytes) {
+    let from = from.max(split.begin);
+    if shape == Shape::File || from >= split.end {
+        return Ok(None);
+    }
+    match first(content, shape, &mut dealt.split, from, slab_bytes) {
         Ok(Some(boundary)) => Ok(Some(boundary)),
         Ok(None) => {
             let frames = window.framed.len()..window.framed.len();
@@ -118,31 +118,63 @@ pub(crate) fn begin(
         }
         Err(Unread::Failed(error)) => Err(error),
         Err(Unread::Broken(broken)) => {
-            window.refuse_split(dealt, broken);
+            window.refuse_split(*dealt, broken);
             Ok(None)
         }
     }
 }
 
-/// Where the first document of a split begins; `None` if none does.
+/// Where the first document of a split begins, at byte `from` or later; `None` if none does.
 fn first(
     content: &mut Content,
     shape: Shape,
-    split: Split,
+    split: &mut Split,
+    from: u64,
     slab_bytes: usize,
 ) -> Result<Option<Boundary>, Unread> {
-    first_place(shape, split.begin..split.end, slab_bytes, |from, n| {
+    let lines = match split.lines {
+        Lines::From(begin) if begin < from => {
+            if content.is_plain() {
+                // Lines before it are counted when somebody asks for them.
+                split.lines = Lines::From(from);
+                0
+            } else {
+                lines(content, begin..from, slab_bytes)?
+            }
+        }
+        Lines::From(_) | Lines::FromFile | Lines::Unknown => 0,
+    };
+    let found = first_place(shape, from..split.end, slab_bytes, |at, n| {
         let mut bytes = Vec::new();
-        match content.read(from, n, &mut bytes).map_err(Unread::Failed)? {
-            // Bytes before the split are useful only if all of them can be read.
+        match content.read(at, n, &mut bytes).map_err(Unread::Failed)? {
+            // Bytes before the place are useful only if all of them can be read.
             ReadEnd::Broken(broken)
-                if bytes.len() < n && (bytes.is_empty() || from + n as u64 <= split.begin) =>
+                if bytes.len() < n && (bytes.is_empty() || at + n as u64 <= from) =>
             {
                 Err(Unread::Broken(broken))
             }
             _ => Ok(bytes),
         }
-    })
+    })?;
+    Ok(found.map(|Boundary { byte, line }| Boundary { byte, line: lines + line }))
+}
+
+/// How many lines end in `range` of a text that has to be read from its start anyway.
+fn lines(content: &mut Content, range: Range<u64>, slab_bytes: usize) -> Result<u64, Unread> {
+    let (mut at, mut lines, mut bytes) = (range.start, 0, Vec::new());
+    while at < range.end {
+        bytes.clear();
+        let n = usize::try_from(range.end - at).map_or(slab_bytes, |left| left.min(slab_bytes));
+        let after = content.read(at, n, &mut bytes).map_err(Unread::Failed)?;
+        lines += memchr_iter(b'\n', &bytes).count() as u64;
+        at += bytes.len() as u64;
+        match after {
+            ReadEnd::Broken(broken) if at < range.end => return Err(Unread::Broken(broken)),
+            ReadEnd::End => break,
+            ReadEnd::More | ReadEnd::Broken(_) => {}
+        }
+    }
+    Ok(lines)
 }
 
 /// The rest of a split after some of it was framed.
@@ -278,7 +310,6 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::split::Lines;
 
     #[test]
     fn what_breaks_off_is_refused_and_what_was_read_before_is_framed() {
@@ -287,7 +318,7 @@ mod tests {
             file: 0,
             begin: 0,
             end: u64::MAX,
-            lines: Lines::FromSplit,
+            lines: Lines::From(0),
             is_found: true,
             is_exact: false,
         };

@@ -1,17 +1,16 @@
 //! Puts the documents that one step found in splits that are read side by side into one order.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::group::{self, Group, GroupEnd, Grouper, SplitOrigin};
 use super::open_split::{Next, OpenSplit};
-use super::split_recorder::{GroupCount, SplitCount};
 use super::stored::{self, StoredDocument};
 use super::texts::Texts;
 use crate::budget::Lease;
-use crate::config::OnError;
 use crate::cursor::LaneCursor;
 use crate::segment::Entry;
-use crate::shards::StoredSplit;
+use crate::shards::{SplitEvent, StoredSplit};
 use crate::source::interleave::{DocumentKey, Scale};
 use crate::source::split::Split;
 use crate::source::window::{Window, WindowPiece};
@@ -29,6 +28,8 @@ pub(crate) struct Gathered {
     /// The documents in the order of delivery, as far as it is known.
     order: Vec<Ready>,
     splits: Vec<GatheredSplit>,
+    /// What happened between them, each with the number of ready documents before it.
+    events: VecDeque<(usize, SplitEvent)>,
 }
 
 /// A document whose tokens are stored, and where its ids are.
@@ -44,8 +45,6 @@ struct StoredEntry {
 struct GatheredSplit {
     ordinal: u64,
     split: Split,
-    /// Where its group of splits begins.
-    group: u64,
     scale: Scale,
     tokens: Option<StoredSplit>,
     /// Documents of its text up to this key have been delivered already.
@@ -68,27 +67,22 @@ struct Ready {
     is_stored: bool,
 }
 
-/// The documents that a step delivers.
-#[derive(Debug)]
-pub(crate) struct Delivered {
-    pub(crate) group: Group,
-    /// For each split, how many documents of its text were delivered.
-    pub(crate) counts: Vec<SplitCount>,
-    /// The split of each skipped document, and how many documents the lane had delivered before it.
-    pub(crate) skips: Vec<SplitCount>,
-    /// For each group of splits, where it begins, and how many documents the lane has delivered after this step's
-    /// documents of it.
-    pub(crate) ends: Vec<GroupCount>,
-    /// How many documents of the last group of splits have been skipped so far.
-    pub(crate) skipped: u64,
-}
-
 impl Gathered {
-    /// Adds a split whose documents will follow. Its group of splits begins at `group`.
-    pub(crate) fn begin(&mut self, split: &OpenSplit, group: u64) {
+    /// Adds a split whose documents will follow.
+    pub(crate) fn begin(&mut self, split: &OpenSplit) {
         let tokens = split.tokens().cloned();
         let &OpenSplit { ordinal, split, scale, passed, .. } = split;
-        self.splits.push(GatheredSplit { ordinal, split, group, scale, tokens, passed });
+        self.splits.push(GatheredSplit { ordinal, split, scale, tokens, passed });
+    }
+
+    /// The file of its first split.
+    pub(crate) fn file(&self) -> Option<u32> {
+        self.splits.first().map(|of| of.split.file)
+    }
+
+    /// How many splits it has.
+    pub(crate) fn splits(&self) -> usize {
+        self.splits.len()
     }
 
     /// Switches a split from tokens to text: drops its documents that were found since the last
@@ -128,6 +122,10 @@ impl Gathered {
             return;
         };
         let first = first.ordinal;
+        // Where lines are counted from is known once a split's first document is found.
+        for (of, open) in self.splits[(first - begin) as usize..].iter_mut().zip(&*splits) {
+            of.split = open.split;
+        }
         let pieces = self.window.pieces[self.ordered..].iter().filter(|piece| !piece.frames.is_empty());
         let of_piece = |piece: &WindowPiece| SplitRun {
             ordinal: piece.ordinal,
@@ -181,35 +179,30 @@ impl Gathered {
         self.ordered = self.window.pieces.len();
     }
 
-    /// Whether it has splits of the group that begins at `group`.
-    pub(crate) fn has(&self, group: u64) -> bool {
-        self.splits.iter().any(|of| of.group == group)
+    /// Notes an event after the documents that are ready.
+    pub(crate) fn note(&mut self, event: SplitEvent) {
+        self.events.push_back((self.order.len(), event));
     }
 
-    /// Delivers the documents in order. `cursor` counts them. `skipped` documents of its group of splits were skipped
-    /// before.
-    pub(crate) fn deliver(
-        self,
-        grouper: &Grouper,
-        lease: Lease,
-        cursor: &mut LaneCursor,
-        skipped: u64,
-    ) -> Delivered {
-        let Self { window: Window { bytes, framed, pieces }, entries, order, splits, .. } = self;
+    /// Delivers the documents in order. `cursor` counts them.
+    pub(crate) fn deliver(self, grouper: &Grouper, lease: Lease, cursor: &mut LaneCursor) -> Group {
+        let Self { window: Window { bytes, framed, pieces }, entries, order, splits, mut events, .. } = self;
         let mut group = Group::with_room(order.len());
-        let none = |of: &GatheredSplit| SplitCount { ordinal: of.ordinal, documents: 0 };
-        let mut counts: Vec<SplitCount> = splits.iter().map(none).collect();
-        let mut skips = Vec::new();
-        let Some(&GatheredSplit { split, group: begin, .. }) = splits.first() else {
-            return Delivered { group, counts, skips, ends: Vec::new(), skipped };
+        let mut note_before = |ready: usize, group: &mut Group| {
+            while let Some((_, event)) = events.pop_front_if(|(before, _)| *before <= ready) {
+                group.note(event);
+            }
         };
-        let mut groups = SplitGroups { splits: &splits, begin, skipped, ends: Vec::new() };
+        let Some(&GatheredSplit { split, .. }) = splits.first() else {
+            note_before(0, &mut group);
+            return group;
+        };
         let format = grouper.corpus.format(split.file);
         let mut texts = Texts::new(bytes, &pieces, format);
         let text_slab = splits.iter().filter(|of| of.tokens.is_some()).count();
         let mut origins = Vec::with_capacity(splits.len());
         for GatheredSplit { ordinal, split, tokens, .. } in &splits {
-            let origin = SplitOrigin { split: *split, ordinal: *ordinal, is_interleaved: true };
+            let origin = SplitOrigin { split: *split, ordinal: *ordinal };
             let stored = tokens.as_ref().map(|tokens| {
                 let of = group.origin(group.next_slab(), origin);
                 stored::close(grouper, tokens, &lease, &mut group);
@@ -217,79 +210,29 @@ impl Gathered {
             });
             origins.push((stored, group.origin(text_slab, origin)));
         }
-        let counts_replayed = matches!(format.on_error, OnError::Skip(_));
-        for Ready { split, index, is_stored } in order {
+        for (ready, &Ready { split, index, is_stored }) in order.iter().enumerate() {
             let nth = split as usize;
             let of = &splits[nth];
-            groups.end_before(of.group, cursor);
-            let documents = cursor.documents;
+            note_before(ready, &mut group);
             if let (true, Some(tokens), (Some(origin), _)) = (is_stored, &of.tokens, origins[nth]) {
                 let StoredEntry { entry, range, .. } = &entries[index as usize];
                 let found = StoredDocument { entry, range: range.clone(), split: of.split, of: origin };
                 stored::deliver(grouper, tokens, found, cursor, &mut group);
                 continue;
             }
-            let found = group::SitedFrame {
-                split: of.split,
-                framed: &framed[index as usize],
-                format,
-                epoch: cursor.epoch,
-            };
-            if of
-                .passed
-                .is_some_and(|passed| of.scale.key(of.ordinal, found.framed.frame.start.byte) <= passed)
-            {
-                // A resumed run counts the documents that were skipped before, like one that was not interrupted.
-                groups.skipped += u64::from(counts_replayed && grouper.is_bad(&mut texts, &found));
+            let framed = &framed[index as usize];
+            let key = of.scale.key(of.ordinal, framed.frame.start.byte);
+            if of.passed.is_some_and(|passed| key <= passed) {
                 continue;
             }
-            let mut all = cursor.skipped + groups.skipped;
-            let before = all;
-            let delivered = grouper.deliver(&mut texts, &found, origins[nth].1, cursor, &mut all, &mut group);
-            if all > before {
-                groups.skipped += 1;
-                skips.push(SplitCount { ordinal: of.ordinal, documents });
-            }
-            counts[nth].documents += cursor.documents - documents;
-            if let Err(error) = delivered {
+            let found = group::FoundFrame { split: of.split, framed, format, epoch: cursor.epoch };
+            if let Err(error) = grouper.deliver(&mut texts, &found, origins[nth].1, cursor, &mut group) {
                 group.after = GroupEnd::Failed(error);
                 break;
             }
         }
+        note_before(order.len(), &mut group);
         grouper.add_text(texts, lease, &mut group);
-        let last = splits.last().map_or(begin, |of| of.group);
-        groups.end_before(last, cursor);
-        let SplitGroups { skipped, mut ends, .. } = groups;
-        ends.push(GroupCount { group: last, documents: cursor.documents });
-        Delivered { group, counts, skips, ends, skipped }
-    }
-}
-
-/// The groups of splits whose documents are being delivered.
-#[derive(Debug)]
-struct SplitGroups<'a> {
-    splits: &'a [GatheredSplit],
-    /// Where the current group begins, and how many of its documents have been skipped.
-    begin: u64,
-    skipped: u64,
-    /// For each group that has ended, where it begins, and how many documents the lane had delivered at its end.
-    ends: Vec<GroupCount>,
-}
-
-impl SplitGroups<'_> {
-    /// Ends the groups before the one that begins at `next`. Cursors count skipped documents at the end of their group.
-    fn end_before(&mut self, next: u64, cursor: &mut LaneCursor) {
-        if self.begin == next {
-            return;
-        }
-        let ended = self.splits.iter().filter(|of| (self.begin..next).contains(&of.group));
-        for of in ended {
-            cursor.skipped += of.tokens.as_ref().map_or(0, StoredSplit::skipped);
-            if self.ends.last().is_none_or(|end| end.group != of.group) {
-                self.ends.push(GroupCount { group: of.group, documents: cursor.documents });
-            }
-        }
-        cursor.skipped += std::mem::take(&mut self.skipped);
-        self.begin = next;
+        group
     }
 }

@@ -1,5 +1,6 @@
 //! The documents of one read: from frames to texts, and the policy for documents without a usable one.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,14 +14,14 @@ use crate::error::{Error, Unit};
 use crate::files::Position;
 use crate::meter::Meter;
 use crate::order::uniform;
-use crate::shards::LaneCounts;
+use crate::shards::SplitEvent;
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::holdout::Holdout;
 use crate::source::formats::{SourceFormat, decode};
-use crate::source::framing::{Boundary, Frame};
+use crate::source::framing::Boundary;
 use crate::source::problem::Problem;
 use crate::source::split::{Lines, Split};
-use crate::source::window::{Finding, Framed, Window, WindowPiece};
+use crate::source::window::{Finding, Framed};
 
 /// How many bytes of a slab share one reference count: some documents are dropped while others are handed out.
 const SHARED_BYTES: usize = 32 << 10;
@@ -38,8 +39,8 @@ pub(crate) struct Group {
     next: usize,
     run: usize,
     pub(crate) after: GroupEnd,
-    /// The lane's splits that its text comes from, in order, and the counts at the place where each was left.
-    pub(crate) passed: Vec<(u64, LaneCounts)>,
+    /// What happened between the documents, each with the number of documents before it.
+    pub(crate) events: VecDeque<(usize, SplitEvent)>,
     /// Kept until the last document is handed out.
     pub(crate) moving: Option<Moving>,
 }
@@ -52,13 +53,12 @@ pub(crate) enum GroupEnd {
     Failed(Error),
 }
 
-/// One document: where it is in the slab, and its places in the file.
+/// One document: where it is in the slab, and where it begins in its file.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) range: Range<usize>,
     pub(crate) text_bytes: usize,
     pub(crate) start: Boundary,
-    pub(crate) next: Boundary,
     /// The share of epochs that include it.
     pub(crate) share: f64,
     /// The number of its `SplitOrigin`.
@@ -78,8 +78,6 @@ pub(crate) struct SplitOrigin {
     pub(crate) split: Split,
     /// The ordinal that their cursors name, among the lane's splits of the epoch.
     pub(crate) ordinal: u64,
-    /// Whether the split is read side by side with others.
-    pub(crate) is_interleaved: bool,
 }
 
 /// Documents from `first` on whose cursors differ only in their places, and in the count, which goes up by one.
@@ -102,7 +100,7 @@ impl Group {
             next: 0,
             run: 0,
             after,
-            passed: Vec::new(),
+            events: VecDeque::new(),
             moving: None,
         }
     }
@@ -126,8 +124,7 @@ impl Group {
         let (run, Sited { slab: number, origin }) = (&self.runs[self.run], self.origins[item.of as usize]);
         self.next += 1;
         let mut cursor = run.cursor;
-        (cursor.split, cursor.byte, cursor.line) = (origin.ordinal, item.next.byte, item.next.line);
-        cursor.start = if origin.is_interleaved { item.start.byte } else { 0 };
+        (cursor.split, cursor.byte) = (origin.ordinal, item.start.byte);
         cursor.documents += (self.next - run.first) as u64;
         let position = origin.split.position(item.start);
         let slab = match &self.shared {
@@ -173,14 +170,21 @@ impl Group {
         self.items.push(item);
     }
 
-    /// Drops the documents whose slab was not added.
-    pub(crate) fn give_back(&mut self) {
-        let slabs = self.slabs.len();
-        let is_there = |item: &Item| self.origins[item.of as usize].slab < slabs;
-        let kept = self.items.iter().rposition(is_there).map_or(0, |last| last + 1);
-        self.items.truncate(kept);
-        self.runs.retain(|run| run.first < kept);
-        self.origins.retain(|sited| sited.slab < slabs);
+    /// Counts a document of origin `of` that begins at `start` and is skipped.
+    pub(crate) fn skip(&mut self, cursor: &mut LaneCursor, of: u32, start: Boundary) {
+        cursor.skipped += 1;
+        let split = self.origins[of as usize].origin.ordinal;
+        self.note(SplitEvent::Skip { split, start: (start.byte, start.line) });
+    }
+
+    /// Notes an event after the documents so far.
+    pub(crate) fn note(&mut self, event: SplitEvent) {
+        self.events.push_back((self.items.len(), event));
+    }
+
+    /// Returns the next event, if it comes before the next document.
+    pub(crate) fn pop_event(&mut self) -> Option<SplitEvent> {
+        self.events.pop_front_if(|(before, _)| *before <= self.next).map(|(_, event)| event)
     }
 
     /// Adds a slab, for documents that were appended.
@@ -193,7 +197,7 @@ impl Split {
     fn position(&self, boundary: Boundary) -> Position {
         let (line, from) = match self.lines {
             Lines::Unknown => (0, 0),
-            Lines::FromSplit => (boundary.line + 1, self.begin),
+            Lines::From(byte) => (boundary.line + 1, byte),
             Lines::FromFile => (boundary.line + 1, boundary.byte),
         };
         Position { file: self.file, line, byte: boundary.byte, from }
@@ -222,58 +226,26 @@ pub(crate) struct Grouper {
 }
 
 impl Grouper {
-    /// Groups the documents of a window whose files belong to one source. `cursor` counts them.
-    pub(crate) fn group(&self, window: Window, lease: Lease, cursor: &mut LaneCursor) -> Group {
-        let mut group = Group::empty(GroupEnd::More);
-        let Window { bytes, framed, pieces } = window;
-        let Some(first) = pieces.first() else { return group };
-        let format = self.corpus.format(first.split.file);
-        let mut texts = Texts::new(bytes, &pieces, format);
-        group.items.reserve_exact(framed.len());
-        let mut skipped = cursor.skipped;
-        'window: for &WindowPiece { ordinal, split, ref frames, .. } in &pieces {
-            let behind = ordinal + u64::from(format.is_one_document());
-            let of = group.origin(0, SplitOrigin { split, ordinal: behind, is_interleaved: false });
-            for framed in &framed[frames.clone()] {
-                let found = SitedFrame { split, framed, format, epoch: cursor.epoch };
-                let delivered = self.deliver(&mut texts, &found, of, cursor, &mut skipped, &mut group);
-                cursor.skipped = skipped;
-                if let Err(error) = delivered {
-                    group.after = GroupEnd::Failed(error);
-                    break 'window;
-                }
-            }
-            group.passed.push((ordinal, LaneCounts::from(&*cursor)));
-        }
-        if !group.items.is_empty() {
-            self.add_text(texts, lease, &mut group);
-        }
-        group
-    }
-
-    /// Appends one document of origin `of`, or leaves it out. `cursor` counts the delivered documents, `skipped` the
-    /// bad ones.
+    /// Appends one document of origin `of`, or leaves it out. `cursor` counts it.
     #[inline]
     pub(crate) fn deliver(
         &self,
         texts: &mut Texts,
-        found: &SitedFrame<'_>,
+        found: &FoundFrame<'_>,
         of: u32,
         cursor: &mut LaneCursor,
-        skipped: &mut u64,
         group: &mut Group,
     ) -> Result<(), Error> {
+        let start = found.framed.frame.start;
         match self.text(texts, found) {
             Ok(Some((range, share))) => {
-                let Frame { start, next, .. } = found.framed.frame;
-                let next = if found.format.is_one_document() { Boundary::default() } else { next };
-                group.append(cursor, Item { text_bytes: range.len(), range, start, next, share, of });
+                group.append(cursor, Item { text_bytes: range.len(), range, start, share, of });
                 cursor.documents += 1;
             }
             Ok(None) => {}
             Err(problem) => {
-                self.refuse(found, problem, *skipped)?;
-                *skipped += 1;
+                self.refuse(found, problem, cursor.skipped)?;
+                group.skip(cursor, of, start);
             }
         }
         Ok(())
@@ -290,9 +262,9 @@ impl Grouper {
     fn text(
         &self,
         texts: &mut Texts,
-        place: &SitedFrame<'_>,
+        place: &FoundFrame<'_>,
     ) -> Result<Option<(Range<usize>, f64)>, Problem> {
-        let SitedFrame { framed, format, .. } = *place;
+        let FoundFrame { framed, format, .. } = *place;
         let known = match framed.finding.as_deref() {
             Some(Finding::Problem(problem)) => return Err(problem.clone()),
             Some(Finding::Share(share)) => *share,
@@ -340,26 +312,6 @@ impl Grouper {
         Ok(Some((text, share * known)))
     }
 
-    /// Whether a document would be skipped as bad. It is not logged or counted.
-    pub(crate) fn is_bad(&self, texts: &mut Texts, place: &SitedFrame<'_>) -> bool {
-        let SitedFrame { framed, format, .. } = *place;
-        if matches!(framed.finding.as_deref(), Some(Finding::Problem(_))) {
-            return true;
-        }
-        let mut bytes = framed.held(texts.bytes().len());
-        if framed.frame.len > format.max as u64 {
-            match (format.oversize, &format.json) {
-                (Oversize::Skip, _) => return false,
-                (Oversize::Truncate, None) => {
-                    bytes.end =
-                        bytes.start + decode::truncated(&texts.bytes()[bytes.clone()], format.max).len();
-                }
-                (Oversize::Error | Oversize::Truncate, _) => return true,
-            }
-        }
-        texts.take(bytes, format).map(|(text, _)| texts.give_back(text)).is_err()
-    }
-
     /// Whether the epoch's sample includes the document at `byte` of a split, which is in `share` of all epochs.
     pub(crate) fn draws(&self, split: Split, epoch: u64, byte: u64, share: f64) -> bool {
         let Draw::Sample { seed } = self.draw else { return true };
@@ -369,7 +321,7 @@ impl Grouper {
     }
 
     /// Skips a bad document, or fails if no more may be skipped.
-    fn refuse(&self, place: &SitedFrame<'_>, problem: Problem, skipped: u64) -> Result<(), Error> {
+    fn refuse(&self, place: &FoundFrame<'_>, problem: Problem, skipped: u64) -> Result<(), Error> {
         let Problem { offset, stored, what, remedy } = problem;
         let byte = stored.unwrap_or(place.framed.frame.start.byte + offset as u64);
         let (problem, remedy) = match place.format.on_error {
@@ -394,7 +346,7 @@ impl Grouper {
     }
 
     /// Logs and counts a skipped document whose fault is at `byte`, `offset` bytes after its first.
-    fn note(&self, place: &SitedFrame<'_>, byte: u64, offset: usize, reason: &str) {
+    fn note(&self, place: &FoundFrame<'_>, byte: u64, offset: usize, reason: &str) {
         if self.logs {
             let (path, line) = self.place(place, offset);
             let line = Some(line).filter(|line| *line > 0);
@@ -407,7 +359,7 @@ impl Grouper {
 
     /// The file of a document, and its line: its first line or, in a table, the line with the fault, which is `offset`
     /// bytes after the document's first.
-    fn place(&self, place: &SitedFrame<'_>, offset: usize) -> (&Path, u64) {
+    fn place(&self, place: &FoundFrame<'_>, offset: usize) -> (&Path, u64) {
         let mut start = place.framed.frame.start;
         if place.split.lines == Lines::FromFile && offset > 0 {
             start = Boundary { byte: start.byte + offset as u64, line: 0 };
@@ -419,7 +371,7 @@ impl Grouper {
 
 /// One frame, and where it comes from.
 #[derive(Clone, Copy)]
-pub(crate) struct SitedFrame<'a> {
+pub(crate) struct FoundFrame<'a> {
     pub(crate) split: Split,
     pub(crate) framed: &'a Framed,
     pub(crate) format: &'a SourceFormat,

@@ -1,11 +1,12 @@
 //! One of the splits that a lane reads side by side, and how far it has been read.
 
 use std::ops::Range;
+use std::path::Path;
 
 use super::framed::{self, ReadLimits, Taken};
 use super::stored::StepRoom;
-use crate::error::Result;
-use crate::segment::Entry;
+use crate::error::{Error, Result};
+use crate::segment::{Entry, StoredText};
 use crate::shards::StoredSplit;
 use crate::source::formats::Opened;
 use crate::source::formats::records::Stop;
@@ -27,13 +28,16 @@ pub(crate) struct OpenSplit {
     pub(crate) stored: Option<OpenTokens>,
     /// All documents of its group up to this key have been delivered.
     pub(crate) passed: Option<DocumentKey>,
+    /// Whether its tokens go to the cache: its text is being read, from its beginning.
+    pub(crate) is_recorded: bool,
 }
 
 /// Where reading goes on in a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// At its first document, wherever that is.
-    First,
+    /// At its first document from this byte or row on.
+    From(u64),
+    /// At this document.
     At(Boundary),
     /// Nowhere: the split has been read.
     End,
@@ -55,7 +59,7 @@ impl OpenSplit {
     /// A lower bound for the key of its next document; `None` if it has been read to its end.
     pub(crate) fn key(&self) -> Option<DocumentKey> {
         let byte = match self.next {
-            Next::First => self.split.begin,
+            Next::From(byte) => byte,
             Next::At(boundary) => boundary.byte,
             Next::End => return None,
         };
@@ -81,15 +85,32 @@ impl OpenSplit {
     pub(crate) fn read_stored(&mut self, tokens: StoredSplit) -> Result<()> {
         let is_passed = |begin| self.passed.is_some_and(|passed| self.key_of(begin) <= passed);
         let nth = tokens.partition_point(is_passed)?;
+        if let Some(byte) = self.last()
+            && nth.checked_sub(1).map_or(Ok(true), |last| tokens.entry(last).map(|entry| entry.start.0 != byte))?
+        {
+            return Err(no_document(tokens.path(), byte));
+        }
         let ids =
             nth.checked_sub(1).map_or(Ok(0), |before| tokens.entry(before).map(|entry| entry.ids_end))?;
         self.stored = Some(OpenTokens { tokens, nth, ids });
         self.find_stored()
     }
 
-    /// Reads the text instead of tokens that turned out to be damaged.
-    pub(crate) fn turn_to_text(&mut self) {
-        (self.stored, self.next) = (None, Next::First);
+    /// Reads its text, from about the first document on that has not been delivered. Rows and bytes of text can be
+    /// sought; other records (`is_sought` is false) are read from the last known place on.
+    pub(crate) fn read_text(&mut self, is_sought: bool) {
+        self.stored = None;
+        let from = match (self.last(), self.passed) {
+            (Some(byte), _) => byte,
+            (None, Some(passed)) if is_sought => self.scale.place(passed.share),
+            (None, _) => self.split.begin,
+        };
+        self.next = Next::From(from.max(self.split.begin));
+    }
+
+    /// Where the last document that was delivered begins, if it is of this split.
+    fn last(&self) -> Option<u64> {
+        self.passed.filter(|passed| passed.ordinal == self.ordinal).map(|passed| passed.byte)
     }
 
     /// Finds the place of the next document whose tokens are stored.
@@ -132,7 +153,10 @@ impl OpenSplit {
             if byte >= end || !rest.admits(range.end.saturating_sub(range.start) as usize) {
                 break;
             }
-            let place = entry.text_bytes.map_or(Ok(0..0), |_| tokens.place(range))?;
+            let place = match entry.text {
+                StoredText::Bytes(_) => tokens.place(range)?,
+                StoredText::Failed | StoredText::Skipped => 0..0,
+            };
             let begin = std::mem::replace(ids, entry.ids_end);
             *nth += 1;
             add(entry, begin, place);
@@ -145,6 +169,7 @@ impl OpenSplit {
     pub(crate) fn gather_text(
         &mut self,
         opened: &mut Opened,
+        path: &Path,
         until: u64,
         slab_bytes: usize,
         window: &mut Window,
@@ -152,14 +177,18 @@ impl OpenSplit {
         let end = self.split.end.min(self.scale.place(until));
         match opened {
             Opened::Records(records) => {
-                let boundary = match self.next {
+                let from = match self.next {
                     Next::End => return Ok(None),
-                    Next::At(boundary) => boundary,
-                    Next::First => Boundary::record(self.split.begin),
+                    Next::At(Boundary { byte, .. }) | Next::From(byte) => byte,
                 };
+                if let (Next::From(_), Some(last)) = (self.next, self.last())
+                    && let Some(problem) = records.problem(last)?
+                {
+                    return Err(Error::resume(format!("{} ({last}): {problem}", path.display())));
+                }
                 let (first, at) = (window.framed.len(), window.bytes.len());
                 let room = slab_bytes.saturating_sub(at);
-                let stop = records.take(boundary.byte, end, room, window);
+                let stop = records.take(from, end, room, window);
                 let (ordinal, split) = (self.ordinal, self.split);
                 window.pieces.push(WindowPiece { ordinal, split, frames: first..window.framed.len(), at });
                 self.next = match stop? {
@@ -168,11 +197,15 @@ impl OpenSplit {
                 };
             }
             Opened::Text(content, shape) => {
-                if self.next == Next::First {
-                    let dealt = self.dealt();
-                    let first =
-                        framed::begin(content, *shape, dealt, Boundary::default(), slab_bytes, window)?;
+                if let Next::From(from) = self.next {
+                    let mut dealt = self.dealt();
+                    let first = framed::seek(content, *shape, &mut dealt, from, slab_bytes, window)?;
+                    self.split = dealt.split;
                     self.next = first.map_or(Next::End, Next::At);
+                    let is_last = |last: &u64| first.is_none_or(|first| first.byte > *last);
+                    if let Some(last) = self.last().filter(is_last) {
+                        return Err(no_document(path, last));
+                    }
                 }
                 let dealt = DealtSplit { ordinal: self.ordinal, split: Split { end, ..self.split } };
                 let mut tail = if self.split.is_exact && end == self.split.end { 0 } else { LEAST_TAIL };
@@ -185,7 +218,10 @@ impl OpenSplit {
                     match framed::take(content, *shape, dealt, boundary, limits, window)? {
                         Taken::All => self.next = Next::End,
                         Taken::Beyond(next) => self.go_on(next),
-                        Taken::Beginning { framer, read } if read >= boundary.byte.saturating_add(room) => {
+                        // There is no room for more, or standard input has no more yet.
+                        Taken::Beginning { framer, read }
+                            if read >= boundary.byte.saturating_add(room) || read < reach =>
+                        {
                             return Ok(Some((framer, read)));
                         }
                         Taken::UpTo(next) => {
@@ -201,7 +237,6 @@ impl OpenSplit {
                             window.drop_rest();
                             tail = LEAST_TAIL.max(4 * tail);
                         }
-                        Taken::Nothing => break,
                     }
                 }
                 window.drop_rest();
@@ -214,4 +249,8 @@ impl OpenSplit {
     pub(crate) fn go_on(&mut self, next: Boundary) {
         self.next = if next.byte < self.split.end { Next::At(next) } else { Next::End };
     }
+}
+
+fn no_document(path: &Path, byte: u64) -> Error {
+    Error::resume(format!("{} (byte {byte}): no document begins there", path.display()))
 }

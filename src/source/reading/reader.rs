@@ -1,40 +1,35 @@
 //! One lane's reading, one slab at a time, without any waiting.
 //!
-//! A [`Reader`] stands at a cursor. Each [`step`](Reader::step) reads one slab from there: the rest of a split, a part
-//! of it, or many small splits. The documents that end in the slab leave as one group. The beginning of the last
-//! document is read again with the next slab, so nothing is held between steps, and every document is in one piece.
-//! Only a document longer than a slab, or far longer than its split, is held while it grows, up to the bound on
-//! documents.
+//! A [`Reader`] goes through the lane's splits of an epoch in groups: the splits of a group are read side by side, and a
+//! group may be one split. Each [`step`](Reader::step) reads one slab from the open group, or from several groups if
+//! they are small. The documents that end in the slab leave in one order. The beginning of the last document of each
+//! split is read again with the next slab, so nothing is held between steps, and every document is in one piece. Only a
+//! document longer than a slab is held while it grows, up to the bound on documents.
+//!
+//! A cursor names the last document that was delivered. Since documents of a group come in the order of their places, it
+//! tells for each split of the group where reading goes on: a resume seeks there.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::cached::{self, CachedTokens};
+use super::cached::CachedTokens;
 use super::framed::Begun;
 use super::group::{Group, GroupEnd, Grouper};
-use super::resume;
-use super::split_recorder::SplitRecorder;
-use super::stored;
 use super::upcoming::Upcoming;
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
-use crate::shards::{LaneCounts, StoredSplit};
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::deal::deal;
-use crate::source::formats::Opened;
-use crate::source::framing::Boundary;
+use crate::source::interleave::{self, DocumentKey, Scale};
 use crate::source::lane::Lane;
-use crate::source::split::{DealtSplit, Split};
 use crate::store::FileOpener;
 
-mod interleaved;
+mod open_group;
 mod scattered;
-mod text;
-mod tokens;
 
-use interleaved::Interleaved;
+use open_group::OpenGroup;
 use scattered::Scattered;
 
 /// The most splits in one slab: opening empty files takes time too.
@@ -51,34 +46,35 @@ const TELL_APART: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Reader {
     grouper: Grouper,
-    /// The cached tokens of the splits, and the split recorder of the other splits.
+    /// The cached tokens of the splits.
     cached: Option<CachedTokens>,
-    split_recorder: SplitRecorder,
     lane: Lane,
     /// The numbers of the splits that are dealt to the lanes.
     splits: Range<u32>,
     opener: FileOpener,
     slab_bytes: usize,
+    /// The epoch, and the counts of documents.
     at: LaneCursor,
     /// The splits of epoch `dealt`.
     deal: Vec<u32>,
     dealt: Option<u64>,
+    /// The ordinal of the split that is opened next.
+    next: u64,
+    /// The last document that was delivered before this reader, until its group is open.
+    passed: Option<DocumentKey>,
+    group: Option<OpenGroup>,
+    begun: Option<Begun>,
     /// How many documents there were when this epoch began; `None` if it began before this reader.
     epoch_began: Option<u64>,
+    /// Whether an epoch has ended since the last step.
+    epoch_ended: bool,
     /// How many epochs in a row were empty.
     empty_epochs: u32,
     /// When the log last said that an epoch begins.
     told: Option<Instant>,
-    /// The file that was read last, and its number.
-    open: Option<(u32, Opened)>,
-    /// The tokens that were read last, and the number of their split.
-    open_tokens: Option<(u32, StoredSplit)>,
-    begun: Option<Begun>,
-    /// The splits that are read side by side, if there are several.
-    interleaved: Option<Interleaved>,
     /// The order of the epoch, if all documents are shuffled together.
     scattered: Option<Scattered>,
-    /// How many steps have read splits side by side, and how many documents of text the last of them found.
+    /// How many steps there were, and how many documents of text the last of them found.
     steps: u32,
     framed: usize,
 }
@@ -93,11 +89,9 @@ impl Reader {
         start: &LaneCursor,
     ) -> Self {
         let at = start.upstream(0);
-        let is_start = at.split == 0 && at.byte == 0;
         Self {
             grouper,
             cached: None,
-            split_recorder: SplitRecorder::default(),
             lane,
             splits,
             opener,
@@ -105,22 +99,23 @@ impl Reader {
             at,
             deal: Vec::new(),
             dealt: None,
-            epoch_began: is_start.then_some(at.documents),
+            next: 0,
+            passed: None,
+            group: None,
+            begun: None,
+            epoch_began: (at.documents == 0).then_some(0),
+            epoch_ended: false,
             empty_epochs: 0,
             told: None,
-            open: None,
-            open_tokens: None,
-            begun: None,
-            interleaved: None,
             scattered: None,
             steps: 0,
             framed: 0,
         }
     }
 
-    /// Reads cached tokens where there are some, and tells the split recorder which splits it reads as text.
-    pub(crate) fn with_cached(self, cached: Option<CachedTokens>, split_recorder: SplitRecorder) -> Self {
-        Self { cached, split_recorder, ..self }
+    /// Reads cached tokens where there are some.
+    pub(crate) fn with_cached(self, cached: Option<CachedTokens>) -> Self {
+        Self { cached, ..self }
     }
 
     /// Whether a document has been read in part, so that reading must go on whatever the budget.
@@ -131,20 +126,25 @@ impl Reader {
     /// Reads one slab. `lease` covers its text and ids. The group may be empty.
     pub(crate) fn step(&mut self, lease: Lease) -> Group {
         let group = match self.begun.take() {
-            Some(begun) if self.interleaved.is_some() => self.go_on_interleaved(begun, lease),
             Some(begun) => self.go_on(begun, lease),
             None => self.read(lease),
         };
         group.unwrap_or_else(|error| Group::empty(GroupEnd::Failed(error)))
     }
 
-    /// How many documents of this epoch have been skipped.
-    pub(crate) fn skipped(&self) -> u64 {
-        self.at.skipped
-    }
-
     fn corpus(&self) -> &Arc<Corpus> {
         &self.grouper.corpus
+    }
+
+    /// Reads the next slab: documents from anywhere, or from the next splits.
+    fn read(&mut self, lease: Lease) -> Result<Group> {
+        if self.lane.shuffle_global {
+            return self.read_scattered(&lease);
+        }
+        match self.find_split()? {
+            true => self.read_splits(lease),
+            false => Ok(Group::empty(GroupEnd::End)),
+        }
     }
 
     /// Logs that an epoch begins. A small source has many, and most are not logged.
@@ -159,7 +159,7 @@ impl Reader {
         tracing::info!(%source, epoch, "epoch begins");
     }
 
-    /// Moves to the next split that has not been read to its end. Returns false if the lane ends.
+    /// Finds the next split to read, in this epoch or a later one. Returns false if the lane ends.
     fn find_split(&mut self) -> Result<bool> {
         loop {
             let Lane { lane, lanes, seed, shuffle_splits, epochs, .. } = self.lane;
@@ -171,99 +171,43 @@ impl Reader {
                 self.deal = deal(self.splits.clone(), shuffle_splits, seed, self.at.epoch, lane, lanes);
                 self.dealt = Some(self.at.epoch);
                 // The first epoch of a run is not news, and all lanes begin an epoch at about the same time.
-                if lane == 0 && self.at.epoch > 0 && (self.at.split, self.at.byte) == (0, 0) {
+                if lane == 0 && self.at.epoch > 0 && !is_start {
                     self.tell_epoch();
                 }
                 tracing::debug!(lane, epoch = self.at.epoch, splits = self.deal.len(), "splits are dealt");
                 if is_start {
-                    self.plan()?;
-                    self.check_start()?;
+                    self.begin()?;
                 }
             }
             if self.deal.is_empty() {
                 return Ok(false);
             }
-            match self.split_at(self.at.split) {
-                Some(_) if self.is_interleaved() => return Ok(true),
-                Some(split) if self.at.byte > 0 && self.at.byte >= split.end => self.leave_split(),
-                Some(_) => return Ok(true),
-                None => self.leave_epoch()?,
+            if self.group.is_some() || (self.next as usize) < self.deal.len() {
+                return Ok(true);
             }
+            self.leave_epoch()?;
         }
     }
 
-    /// Whether splits are read side by side.
-    fn is_interleaved(&self) -> bool {
-        self.lane.interleave > 1
-    }
-
-    /// Plans the lane's reads in the opener, if the opener plans ahead.
-    fn plan(&mut self) -> Result<()> {
+    /// Begins after the document that the start names.
+    fn begin(&mut self) -> Result<()> {
+        if self.at.documents > 0 {
+            let LaneCursor { split, byte, .. } = self.at;
+            let Some(&number) = self.deal.get(split as usize) else {
+                let (lane, splits) = (self.lane.lane, self.deal.len());
+                return Err(Error::resume(format!("split {split} of lane {lane}, which has {splits}")));
+            };
+            let corpus = self.corpus();
+            let scale = Scale::new(corpus.split(number), corpus.split_len(number));
+            self.passed = Some(scale.key(split, byte));
+            self.next = interleave::group(self.deal.len() as u64, self.lane.interleave, split).start;
+        }
         if !self.opener.is_planned() {
             return Ok(());
         }
-        let corpus = self.corpus().clone();
-        let (lane, cached) = (self.lane, self.cached.clone());
-        let upcoming = Upcoming::new(corpus, lane, self.splits.clone(), self.slab_bytes, self.at, cached);
-        self.opener.plan(upcoming)
-    }
-
-    /// Refuses a start that is not after a document of this lane, or at its beginning.
-    fn check_start(&mut self) -> Result<()> {
-        let (at, splits) = (self.at, self.deal.len() as u64);
-        let Some(split) = self.split_at(at.split) else {
-            if at.split == splits && (at.byte, at.line) == (0, 0) {
-                return Ok(());
-            }
-            let (split, lane) = (at.split, self.lane.lane);
-            return Err(Error::resume(format!("split {split} of lane {lane}, which has {splits}")));
-        };
-        let boundary = Boundary { byte: at.byte, line: at.line };
-        let stored = self.tokens_at(at.split)?.map(|tokens| (stored::problem(&tokens, boundary), tokens));
-        let problem = match stored {
-            Some((Err(error), tokens)) => {
-                cached::give_up(self.cached.as_ref(), &tokens, error)?;
-                self.problem_in_file(split, boundary)?
-            }
-            Some((problem, _)) => problem?,
-            None => self.problem_in_file(split, boundary)?,
-        };
-        let Some(problem) = problem else { return Ok(()) };
-        let file = &self.corpus().files[split.file as usize];
-        Err(Error::resume(format!("{} ({} {}): {problem}", file.location, file.unit, at.byte)))
-    }
-
-    /// The problem of a place in a split's file, if any.
-    fn problem_in_file(&mut self, split: Split, boundary: Boundary) -> Result<Option<String>> {
-        Ok(match self.opened(split.file)? {
-            Opened::Text(content, shape) => resume::problem(boundary, split, *shape, |from, n| {
-                let mut bytes = Vec::new();
-                content.read(from, n, &mut bytes)?;
-                Ok(bytes)
-            })?,
-            Opened::Records(records) => records.problem(boundary.byte)?,
-        })
-    }
-
-    /// Reads the next slab, in the way that the next split needs.
-    fn read(&mut self, lease: Lease) -> Result<Group> {
-        if self.lane.shuffle_global {
-            self.read_scattered(&lease)
-        } else if !self.find_split()? {
-            Ok(Group::empty(GroupEnd::End))
-        } else if self.is_interleaved() {
-            self.read_interleaved(lease)
-        } else if self.has_tokens(self.at.split) {
-            self.read_stored(lease)
-        } else {
-            self.read_text(lease)
-        }
-    }
-
-    fn leave_split(&mut self) {
-        self.leave_text(self.at.split, LaneCounts::from(&self.at));
-        self.at.split += 1;
-        (self.at.byte, self.at.line) = (0, 0);
+        let (corpus, cached) = (self.corpus().clone(), self.cached.clone());
+        let (splits, epoch) = (self.splits.clone(), self.at.epoch);
+        self.opener.plan(Upcoming::new(corpus, self.lane, splits, self.slab_bytes, epoch, self.passed, cached))
     }
 
     fn leave_epoch(&mut self) -> Result<()> {
@@ -281,33 +225,14 @@ impl Reader {
             );
             return Err(Error::Corpus { problem });
         }
-        self.split_recorder.ends_epoch(LaneCounts::from(&self.at));
+        if let Some(cached) = &self.cached {
+            // Other lanes may have added tokens meanwhile.
+            cached.cache.refresh();
+        }
+        self.epoch_ended = true;
         self.at.epoch += 1;
-        (self.at.split, self.at.byte, self.at.line, self.at.skipped) = (0, 0, 0, 0);
+        (self.next, self.at.skipped) = (0, 0);
         self.epoch_began = Some(self.at.documents);
         Ok(())
-    }
-
-    /// The lane's split `ordinal` of this epoch.
-    fn split_at(&self, ordinal: u64) -> Option<Split> {
-        let number = *self.deal.get(ordinal as usize)?;
-        Some(self.corpus().split(number))
-    }
-
-    /// The same, with its ordinal.
-    fn dealt(&self, ordinal: u64) -> Option<DealtSplit> {
-        Some(DealtSplit { ordinal, split: self.split_at(ordinal)? })
-    }
-
-    fn move_to(&mut self, ordinal: u64, boundary: Boundary) {
-        (self.at.split, self.at.byte, self.at.line) = (ordinal, boundary.byte, boundary.line);
-    }
-
-    /// Moves to `next` in split `ordinal`; if there is none, to the split after it.
-    fn go_to(&mut self, ordinal: u64, next: Option<Boundary>) {
-        match next {
-            Some(boundary) => self.move_to(ordinal, boundary),
-            None => self.move_to(ordinal + 1, Boundary::default()),
-        }
     }
 }

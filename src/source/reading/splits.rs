@@ -3,9 +3,10 @@
 use super::group::{Group, GroupEnd, Grouper};
 use super::reader::Reader;
 use crate::budget::Lease;
-use crate::cursor::LaneCursor;
+use crate::cursor::{LaneCursor, Tracked};
 use crate::document::Document;
 use crate::error::Result;
+use crate::shards::SplitEvent;
 use crate::source::lane::Lane;
 use crate::store::{CancelToken, FileOpener};
 
@@ -15,21 +16,25 @@ use crate::store::{CancelToken, FileOpener};
 pub(crate) struct SplitReader {
     reader: Reader,
     group: Group,
-    skipped: u64,
     _cancel: CancelToken,
+}
+
+/// What a split has next.
+#[derive(Debug)]
+pub(crate) enum SplitItem {
+    Document(SplitDocument),
+    /// A document that is skipped, and where it begins: byte and line, counted from the beginning of the split.
+    Skipped((u64, u64)),
 }
 
 /// A document of a split.
 #[derive(Debug)]
 pub(crate) struct SplitDocument {
     pub(crate) document: Document,
-    /// Where it begins, and where reading goes on after it: byte and line, counted from the beginning of the split.
+    /// Where it begins: byte and line, counted from the beginning of the split.
     pub(crate) start: (u64, u64),
-    pub(crate) next: (u64, u64),
     /// The share of epochs that include it.
     pub(crate) share: f64,
-    /// How many documents of the split were skipped before it.
-    pub(crate) skipped: u64,
 }
 
 impl SplitReader {
@@ -43,21 +48,24 @@ impl SplitReader {
     ) -> Self {
         let (lane, splits) = (Lane::default(), number..number + 1);
         let reader = Reader::new(grouper, lane, splits, opener, slab_bytes, &LaneCursor::default());
-        Self { reader, group: Group::empty(GroupEnd::More), skipped: 0, _cancel: cancel }
+        Self { reader, group: Group::empty(GroupEnd::More), _cancel: cancel }
     }
 
-    /// Returns the next document.
+    /// Returns the next document, or where one is skipped.
     ///
     /// # Errors
     /// As for a stream of documents.
-    pub(crate) fn next(&mut self) -> Result<Option<SplitDocument>> {
+    pub(crate) fn next(&mut self) -> Result<Option<SplitItem>> {
         loop {
-            if let Some(tracked) = self.group.pop() {
-                let (start, next, share) = self.group.last().map_or_else(Default::default, |item| {
-                    ((item.start.byte, item.start.line), (item.next.byte, item.next.line), item.share)
-                });
-                let skipped = tracked.cursor.skipped;
-                return Ok(Some(SplitDocument { document: tracked.value, start, next, share, skipped }));
+            if let Some(SplitEvent::Skip { start, .. }) = self.group.pop_event() {
+                return Ok(Some(SplitItem::Skipped(start)));
+            }
+            if let Some(Tracked { value: document, .. }) = self.group.pop() {
+                let (start, share) = self
+                    .group
+                    .last()
+                    .map_or_else(Default::default, |item| ((item.start.byte, item.start.line), item.share));
+                return Ok(Some(SplitItem::Document(SplitDocument { document, start, share })));
             }
             match std::mem::replace(&mut self.group.after, GroupEnd::End) {
                 GroupEnd::Failed(error) => return Err(error),
@@ -65,13 +73,6 @@ impl SplitReader {
                 GroupEnd::More => {}
             }
             self.group = self.reader.step(Lease::none());
-            // A lane's count starts again at its end.
-            self.skipped = self.skipped.max(self.reader.skipped());
         }
-    }
-
-    /// How many documents have been skipped: those of the whole split once its last document was returned.
-    pub(crate) fn skipped(&self) -> u64 {
-        self.skipped
     }
 }

@@ -8,10 +8,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::cached::CachedTokens;
-use crate::cursor::LaneCursor;
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::deal::deal;
-use crate::source::interleave;
+use crate::source::interleave::{self, DocumentKey, Scale};
 use crate::source::lane::Lane;
 use crate::store::{Planned, ReadTurn};
 
@@ -23,8 +22,8 @@ pub(crate) struct Upcoming {
     splits: Range<u32>,
     slab_bytes: usize,
     next: ReadTurn,
-    /// Where reading goes on in the next split, if it has begun.
-    from: u64,
+    /// The document after which reading goes on, if the next splits have begun.
+    passed: Option<DocumentKey>,
     /// The splits of the next split's epoch.
     deal: Vec<u32>,
     /// The file that will be open when the next split is read, if splits are read one after the other.
@@ -41,13 +40,14 @@ impl Upcoming {
         lane: Lane,
         splits: Range<u32>,
         slab_bytes: usize,
-        at: LaneCursor,
+        epoch: u64,
+        passed: Option<DocumentKey>,
         cached: Option<CachedTokens>,
     ) -> Self {
-        let (next, from) = (ReadTurn { epoch: at.epoch, split: at.split }, at.byte);
+        let next = ReadTurn { epoch, split: passed.map_or(0, |passed| passed.ordinal) };
         let (deal, open, ranges) = (Vec::new(), None, VecDeque::new());
-        let mut upcoming = Self { corpus, lane, splits, slab_bytes, next, from, deal, open, ranges, cached };
-        upcoming.deal(at.epoch);
+        let mut upcoming = Self { corpus, lane, splits, slab_bytes, next, passed, deal, open, ranges, cached };
+        upcoming.deal(epoch);
         upcoming
     }
 
@@ -71,23 +71,23 @@ impl Iterator for Upcoming {
                 return None;
             }
             self.deal(epoch);
-            (self.next, self.from) = (ReadTurn { epoch, split: 0 }, 0);
+            self.next = ReadTurn { epoch, split: 0 };
         }
         // Splits that are read side by side are one turn.
         let (splits, first) = (self.deal.len() as u64, self.next.split);
         let group = interleave::group(splits, self.lane.interleave, first);
-        let (turn, is_begun) = (ReadTurn { split: group.start, ..self.next }, self.from > 0);
-        let of_turn = if is_begun { group.clone() } else { first..group.end };
-        let from = std::mem::take(&mut self.from);
-        for ordinal in of_turn {
+        let turn = ReadTurn { split: group.start, ..self.next };
+        let passed = self.passed.take();
+        for ordinal in group.clone() {
             let number = self.deal[ordinal as usize];
-            let file = self.corpus.split(number).file;
+            let split = self.corpus.split(number);
             if self.cached.as_ref().is_some_and(|cached| cached.tokens(number).is_some()) {
                 continue;
             }
             let is_alone = group.end - group.start == 1;
-            let is_open = self.open.replace(file) == Some(file) && is_alone;
-            let from = if is_alone { from } else { 0 };
+            let is_open = self.open.replace(split.file) == Some(split.file) && is_alone;
+            let scale = Scale::new(split, self.corpus.split_len(number));
+            let from = passed.map_or(0, |passed| scale.place(passed.share));
             let (file, ranges) = self.corpus.planned_ranges(number, from, is_open, self.slab_bytes);
             self.ranges.extend(ranges.into_iter().map(|range| Planned { turn, file, range }));
         }

@@ -54,10 +54,10 @@ impl Corpus {
             SourceKind::Csv | SourceKind::Tsv => Lines::FromFile,
             SourceKind::Text | SourceKind::Jsonl if self.format(file as u32).format.shape().is_some() => {
                 match &self.layouts[file] {
-                    Layout::Even(_) | Layout::Documents(_) => Lines::FromSplit,
+                    Layout::Even(_) | Layout::Documents(_) => Lines::From(begin),
                     // A JSON array.
                     Layout::Cuts(_) => Lines::FromFile,
-                    _ if begin == 0 => Lines::FromSplit,
+                    _ if begin == 0 => Lines::From(0),
                     _ => Lines::Unknown,
                 }
             }

@@ -8,9 +8,10 @@ use super::super::group::{Group, GroupEnd, Item, SplitOrigin};
 use super::super::stored::StepRoom;
 use super::Reader;
 use crate::budget::Lease;
+use crate::cursor::LaneCursor;
 use crate::document::{Slab, SlabContent};
 use crate::error::{Error, Result};
-use crate::segment::{BLOCK, Entry, HeldIds, StoredIds};
+use crate::segment::{BLOCK, Entry, HeldIds, StoredIds, StoredText};
 use crate::shards::{Piece, SegmentRange, ShardSet, StoredSplit};
 use crate::source::framing::Boundary;
 use crate::source::split::Split;
@@ -49,14 +50,6 @@ impl Found<'_> {
     fn ids(&self) -> usize {
         self.entry.ids_end.saturating_sub(self.ids_begin()) as usize
     }
-
-    /// How many documents were skipped just before it and, if it is the last of its split, after it.
-    fn skipped(&self) -> u64 {
-        let before = u64::from(self.before.map_or(0, |before| before.skipped));
-        let own = u64::from(self.entry.skipped);
-        let until = if self.nth + 1 == self.tokens.documents() { self.tokens.skipped() } else { own };
-        until.saturating_sub(before)
-    }
 }
 
 impl Scattered {
@@ -81,7 +74,7 @@ impl Reader {
                     let order = DocumentOrder::new(shards.document_ends().clone(), self.lane, self.at.epoch);
                     if is_start {
                         shards.scatter();
-                        check_start(self, order.len())?;
+                        self.next = first(&self.at, &order)?;
                     } else if self.lane.lane == 0 {
                         self.tell_epoch();
                     }
@@ -91,7 +84,7 @@ impl Reader {
             if order.len() == 0 {
                 return Ok(false);
             }
-            if self.at.split < order.len() {
+            if self.next < order.len() {
                 return Ok(true);
             }
             self.leave_epoch()?;
@@ -110,7 +103,7 @@ impl Reader {
         };
         // Each document takes a block at least.
         let most = (self.opener.room() / (2 * BLOCK as u64)).clamp(1, MOST);
-        let places = self.at.split..order.len().min(self.at.split + step.min(&most));
+        let places = self.next..order.len().min(self.next + step.min(&most));
         let mut sought = Vec::with_capacity((places.end - places.start) as usize);
         for place in places {
             let document = order.at(place);
@@ -146,22 +139,24 @@ impl Reader {
         let (mut wanted, mut cursors) = (Vec::new(), Vec::new());
         let mut at = self.at;
         for document in &found {
-            at.skipped += document.skipped();
-            at.split = document.place + 1;
-            let Found { split, entry, .. } = document;
+            let Found { split, entry, place, .. } = document;
+            if entry.text == StoredText::Skipped {
+                at.skipped += 1;
+                continue;
+            }
             let is_delivered = self.grouper.holdout.delivers_digest(entry.digest)
                 && self.grouper.draws(*split, at.epoch, entry.start.0, entry.share);
             if !is_delivered {
                 continue;
             }
             // A document that the tokenizer failed on was delivered, but has no ids.
-            if entry.text_bytes.is_some() {
+            if let StoredText::Bytes(text_bytes) = entry.text {
                 let ids = document.ids_begin()..entry.ids_end;
                 wanted.push(Piece {
                     tokens: document.tokens,
                     bytes: document.tokens.ids_at(ids, document.nth)?,
                 });
-                cursors.push((at, document));
+                cursors.push((at, *place, text_bytes, document));
             }
             at.documents += 1;
         }
@@ -169,23 +164,21 @@ impl Reader {
         let mut held = Vec::with_capacity(1 + found.iter().map(Found::ids).sum::<usize>());
         held.push(0);
         shards.sums().read(&wanted, fetch, |number, bytes| {
-            let (cursor, Found { place, tokens, split, entry, .. }) = &cursors[number];
+            let (cursor, place, text_bytes, Found { tokens, split, entry, .. }) = &cursors[number];
             let begin = held.len();
             tokens.append(bytes, &mut held);
-            let origin = SplitOrigin { split: *split, ordinal: place + 1, is_interleaved: false };
             let (byte, line) = entry.start;
             let item = Item {
                 range: begin..held.len(),
-                text_bytes: entry.text_bytes.unwrap_or_default() as usize,
+                text_bytes: *text_bytes as usize,
                 start: Boundary { byte, line },
-                next: Boundary::default(),
                 share: entry.share,
-                of: group.origin(slab, origin),
+                of: group.origin(slab, SplitOrigin { split: *split, ordinal: *place }),
             };
             group.append(cursor, item);
             Ok(())
         })?;
-        if let Some((_, document)) = cursors.first() {
+        if let Some((.., document)) = cursors.first() {
             let lease = lease.part(size_of_val(&*held));
             let ids = HeldIds::new(shards.path().to_owned(), document.tokens.tokenizer(), held, lease);
             group.add(Slab {
@@ -197,6 +190,7 @@ impl Reader {
         let taken = found.len() as u64;
         drop((pieces, cursors, wanted));
         self.at = at;
+        self.next += taken;
         if let Some(scattered) = &mut self.scattered {
             scattered.step = if is_full { taken.max(1) } else { (2 * scattered.step).min(MOST) };
         }
@@ -204,14 +198,17 @@ impl Reader {
     }
 }
 
-/// Refuses a start that is no place of the lane's epoch.
-fn check_start(reader: &Reader, documents: u64) -> Result<()> {
-    let (at, lane) = (reader.at, reader.lane.lane);
-    if at.split <= documents && (at.byte, at.line) == (0, 0) {
-        return Ok(());
+/// The place of the first document after a cursor.
+fn first(at: &LaneCursor, order: &DocumentOrder) -> Result<u64> {
+    match at.documents {
+        0 => Ok(0),
+        _ if at.split < order.len() => Ok(at.split + 1),
+        _ => Err(Error::resume(format!(
+            "document {} of a lane, which has {} in an epoch",
+            at.split,
+            order.len()
+        ))),
     }
-    let problem = format!("document {} of lane {lane}, which has {documents} in an epoch", at.split);
-    Err(Error::resume(problem))
 }
 
 fn lost(split: u32) -> Error {
