@@ -24,6 +24,7 @@ use crate::tokenizer::Encoder;
 mod batch;
 mod bounded;
 mod bucket;
+mod input;
 mod lanes;
 mod mix;
 mod on_demand;
@@ -33,6 +34,8 @@ mod shuffle;
 mod tokenize;
 mod tune;
 mod turn;
+mod window;
+mod window_order;
 mod workers;
 
 pub use batch::Batches;
@@ -50,6 +53,7 @@ pub(crate) use tokenize::SPARE_JOBS;
 pub use tokenize::Tokenize;
 pub(crate) use tune::Range;
 pub use turn::{Row, Turn};
+pub(crate) use window_order::Delivered;
 pub use workers::Workers;
 
 /// The stages, as methods of every stream.
@@ -91,8 +95,9 @@ pub trait StageExt: Stream + Sized {
     ///
     /// A window ends where its epoch ends. The first windows are short, so that the first items come at once:
     /// each is as long as all windows before it together, at least 2, until `window` is reached. The next
-    /// window fills while the one before drains, so about one window of items is held. A `start` that skips
-    /// more items than its window has is an [`Error::Resume`](crate::Error::Resume).
+    /// window fills while the one before drains, so about one window of items is held. A `start` within a window that
+    /// is not as long now, or that skips more items than its window has, is an
+    /// [`Error::Resume`](crate::Error::Resume).
     ///
     /// # Panics
     /// If `window` is 0.

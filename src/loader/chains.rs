@@ -11,13 +11,13 @@ use super::custom_source::CustomSource;
 use super::gauge::{Gauge, LaneGauge};
 use super::instrumented::Bounds;
 use crate::budget::Budget;
-use crate::config::{Config, PipelineConfig, Uneven};
+use crate::config::{Config, OnError, PipelineConfig, Uneven};
 use crate::cursor::{LaneCursor, LaneState, Tracked};
 use crate::document::{Sequence, Tokens};
 use crate::error::Result;
 use crate::shards::TokenCache;
 use crate::source::{Holdout, Lane, Side, Source};
-use crate::stage::{BucketRule, Buckets, Mix, Schedule, StageExt, Turn, Workers};
+use crate::stage::{BucketRule, Buckets, Delivered, Mix, Schedule, StageExt, Turn, Workers};
 use crate::tokenizer::Encoder;
 
 /// Builds the chains of stages, one for each lane and source.
@@ -84,24 +84,31 @@ impl Chains {
         };
         let documents =
             custom::open(&self.stages.documents, custom.documents(), documents, at, bounds, of_stages);
+        // If the tokenizer leaves a document out, those behind it have other places in the window than in its input.
+        let keeps_all = on_error == OnError::Fail;
+        // A recorder needs the ids of each document, and so does a token stage.
+        let passes_over = keeps_all && recorder.is_none() && self.stages.tokens.is_empty();
+        let delivered = passes_over.then(|| Delivered::new(pipeline.waiting(), *seed, lane, at));
         let tokens = documents
             .tokenize(&self.encoder, &self.workers)
             .with_on_error(on_error)
             .with_recorder(recorder)
+            .with_delivered(delivered)
             .with_meter(gauge.tokenize.clone())
             .with_upstream(upstream);
         if self.stages.tokens.is_empty() {
-            self.rows(tokens, lane, at, gauge, budget)
+            self.rows(tokens, keeps_all, lane, at, gauge, budget)
         } else {
             let tokens = custom::open(&self.stages.tokens, custom.tokens(), tokens.boxed(), at, bounds, None);
-            self.rows(tokens, lane, at, gauge, budget)
+            self.rows(tokens, keeps_all, lane, at, gauge, budget)
         }
     }
 
-    /// A lane's documents as ids, shuffled and packed into rows.
+    /// A lane's documents as ids, shuffled and packed into rows. `keeps_all` says that the tokenizer left none out.
     fn rows(
         &self,
         tokens: impl Stream<Item = Result<Tracked<Tokens>>> + Unpin + Send + 'static,
+        keeps_all: bool,
         lane: usize,
         at: &LaneCursor,
         gauge: &LaneGauge,
@@ -111,6 +118,7 @@ impl Chains {
         let rows = tokens
             .shuffle(pipeline.waiting(), *seed, at)
             .with_lane(lane)
+            .with_length(keeps_all)
             .with_meter(gauge.shuffle.clone())
             .pack(pipeline.packing(), at)
             .with_meter(gauge.pack.clone());

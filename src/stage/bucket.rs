@@ -6,19 +6,19 @@
 //! in an order drawn by a permutation. The cursor is the lane's state before the window, and how many of the
 //! window's groups were handed out.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use futures::stream::Fuse;
-use futures::{Stream, StreamExt};
+use futures::Stream;
 
+use super::input::Input;
 use super::turn::{Rows, Turn};
+use super::window::{self, Windowed};
 use crate::config::PipelineConfig;
 use crate::cursor::{LaneState, LaneStep};
 use crate::document::Sequence;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::order::permutation;
 
 /// The length of the first window, in rows.
@@ -56,20 +56,15 @@ impl BucketRule {
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub(crate) struct Buckets<S> {
-    rows: Fuse<S>,
+    rows: Input<S, Turn>,
     grouping: BucketRule,
-    /// The lane's state before the filling window, and after the last row that was read.
+    windows: Windowed<Sequence, Vec<Sequence>, Arc<LaneState>>,
+    /// The lane's state before the filling window, and after the last row that was read. Its skip is what the cursor
+    /// says of the first window.
     anchor: Arc<LaneState>,
     state: LaneState,
-    filling: Vec<Sequence>,
-    /// Whether the filling window belongs to the lane's own epochs. The first row that differs begins a
-    /// window.
+    /// Whether the window belongs to the lane's own epochs. The first row that differs begins a window.
     is_own: bool,
-    stash: Option<Turn>,
-    draining: VecDeque<Turn>,
-    replay: u64,
-    error: Option<Error>,
-    closed: bool,
 }
 
 impl<S> Buckets<S>
@@ -78,76 +73,50 @@ where
 {
     /// Groups `rows`, which were opened at `start`.
     pub(crate) fn new(rows: S, grouping: BucketRule, start: &LaneState) -> Self {
-        let state = LaneState { skip: 0, ..start.clone() };
+        let anchor = Arc::new(start.clone());
         Self {
-            rows: rows.fuse(),
+            rows: Input::new(rows),
             grouping,
-            anchor: Arc::new(state.clone()),
-            state,
-            filling: Vec::new(),
+            windows: Windowed::new("groups of rows", anchor.clone()),
+            anchor,
+            state: start.clone(),
             is_own: true,
-            stash: None,
-            draining: VecDeque::new(),
-            replay: start.skip,
-            error: None,
-            closed: false,
         }
     }
 }
 
 impl<S> Buckets<S> {
-    /// How many rows the filling window will have: as many as all windows before it, within bounds.
-    fn size(&self) -> u64 {
-        self.anchor.rows.max(FIRST_WINDOW).min(self.grouping.window as u64)
-    }
-
-    fn is_full(&self) -> bool {
-        self.closed || self.stash.is_some() || self.state.rows - self.anchor.rows >= self.size()
+    /// How many rows the filling window lacks.
+    fn lacks(&self) -> usize {
+        let most = self.grouping.window as u64;
+        self.windows.lacks(window::length(self.anchor.rows, FIRST_WINDOW, most))
     }
 
     fn push(&mut self, turn: Turn) {
-        if turn.is_own != self.is_own && self.state.rows > self.anchor.rows {
-            self.stash = Some(turn);
+        if turn.is_own != self.is_own && !self.windows.filling.is_empty() {
+            self.rows.put_back(turn);
+            self.windows.cut();
             return;
         }
         self.is_own = turn.is_own;
         self.state.advance(turn.step);
         match turn.rows {
-            Rows::One(row) => self.filling.push(row),
-            Rows::Many(rows) => self.filling.extend(rows),
+            Rows::One(row) => self.windows.filling.push(row),
+            Rows::Many(rows) => self.windows.filling.extend(rows),
         }
     }
 
     /// Groups the filled window.
-    fn turn(&mut self) {
-        let rows = std::mem::take(&mut self.filling).into_iter().filter(|row| !row.is_empty());
-        let mut groups: Vec<Option<Vec<Sequence>>> =
-            self.grouping.groups(rows).into_iter().map(Some).collect();
-        if self.replay > 0 && self.replay >= groups.len() as u64 {
-            let problem = format!("{} groups of a window of {} were handed out", self.replay, groups.len());
-            self.error = Some(Error::resume(problem));
-            return;
-        }
+    fn turn(&mut self) -> Result<()> {
+        let rows = self.windows.take().into_iter().filter(|row| !row.is_empty());
+        let groups: Vec<_> = self.grouping.groups(rows).into_iter().map(Some).collect();
         let [seed, lane] = self.grouping.key;
         let order = permutation("groups", &[seed, lane, self.anchor.rows], groups.len());
+        let delivered = std::mem::take(&mut self.state.skip);
         let end = Arc::new(self.state.clone());
-        for (index, group) in order.iter().enumerate() {
-            let delivered = index as u64 + 1;
-            let step = if index + 1 == order.len() {
-                LaneStep::Window { anchor: end.clone(), skip: 0 }
-            } else {
-                LaneStep::Window { anchor: self.anchor.clone(), skip: delivered }
-            };
-            let rows = Rows::Many(groups[*group as usize].take().unwrap_or_default());
-            if delivered > self.replay {
-                self.draining.push_back(Turn { rows, step, is_own: self.is_own });
-            }
-        }
-        self.replay = 0;
-        self.anchor = end;
-        if let Some(turn) = self.stash.take() {
-            self.push(turn);
-        }
+        let anchor = std::mem::replace(&mut self.anchor, end.clone());
+        self.windows.drain(groups, order, delivered, [anchor, end])?;
+        Ok(())
     }
 }
 
@@ -201,26 +170,27 @@ where
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
+        if this.rows.is_over() {
+            return Poll::Ready(None);
+        }
         loop {
-            if let Some(group) = this.draining.pop_front() {
-                return Poll::Ready(Some(Ok(group)));
+            if let Some((group, anchor, skip)) = this.windows.next() {
+                let step = LaneStep::Window { anchor, skip };
+                let turn = Turn { rows: Rows::Many(group), step, is_own: this.is_own };
+                return Poll::Ready(Some(Ok(turn)));
             }
-            while this.error.is_none() && !this.is_full() {
-                match ready!(this.rows.poll_next_unpin(cx)) {
-                    Some(Ok(turn)) => this.push(turn),
-                    Some(Err(error)) => this.error = Some(error),
-                    None => this.closed = true,
+            while this.lacks() > 0 {
+                match ready!(this.rows.poll_next(cx)) {
+                    Some(turn) => this.push(turn),
+                    None => break,
                 }
             }
-            if this.error.is_some() {
-                this.closed = true;
-                this.filling.clear();
-                return Poll::Ready(this.error.take().map(Err));
+            if this.rows.has_failed() || this.windows.filling.is_empty() {
+                return this.rows.end(None);
             }
-            if this.closed && this.filling.is_empty() && this.stash.is_none() {
-                return Poll::Ready(None);
+            if let Err(error) = this.turn() {
+                return this.rows.end(Some(error));
             }
-            this.turn();
         }
     }
 }

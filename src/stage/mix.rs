@@ -8,7 +8,6 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use futures::stream::Fuse;
 use futures::{Stream, StreamExt};
 
 use super::turn::Turn;
@@ -37,7 +36,7 @@ pub(crate) struct Mix<S> {
 }
 
 struct Channel<S> {
-    rows: Fuse<S>,
+    rows: S,
     is_open: bool,
     /// How many rows came from this source.
     count: u64,
@@ -68,7 +67,7 @@ where
         lanes: usize,
         start: &LaneState,
     ) -> Self {
-        let sources: Vec<_> = sources.into_iter().map(StreamExt::fuse).collect();
+        let sources: Vec<_> = sources.into_iter().collect();
         assert_eq!(sources.len(), start.sources.len(), "a lane's sources and their places");
         let places = start.sources.iter();
         let sources = sources.into_iter().zip(places);
@@ -115,7 +114,7 @@ where
         // A source that gave nothing in this lane would give nothing forever.
         let given = self.sources.iter_mut().enumerate().filter(|(_, source)| source.count > 0);
         for (number, source) in given {
-            source.rows = reopen(number, &source.at).fuse();
+            source.rows = reopen(number, &source.at);
             source.is_open = true;
         }
         self.is_wrapped = true;

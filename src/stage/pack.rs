@@ -6,15 +6,15 @@
 use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use futures::stream::Fuse;
-use futures::{Stream, StreamExt};
+use futures::Stream;
 
+use super::input::Input;
 use crate::config::{self, Packing};
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Sequence, Tokens};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::meter::{Meter, Sample, stage_span};
 
 mod best_fit;
@@ -31,16 +31,13 @@ const LONG_DOCUMENT: usize = 16;
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub struct Pack<S> {
-    tokens: Fuse<S>,
+    tokens: Input<S, Tracked<Tokens>>,
     packer: Box<dyn Packer>,
     seq_len: usize,
     meter: Arc<Meter>,
     sample: Sample,
     /// Documents that were read but not counted yet.
     documents: u64,
-    error: Option<Error>,
-    finished: bool,
-    ended: bool,
 }
 
 /// Packing without its stream.
@@ -51,7 +48,7 @@ trait Packer: Debug + Send {
     /// Takes a document.
     ///
     /// # Errors
-    /// [`Error::Resume`] if the cursor that packing resumes at cannot be true of the document.
+    /// [`Error::Resume`](crate::Error::Resume) if the cursor that packing resumes at cannot be true of the document.
     fn push(&mut self, tokens: Tracked<Tokens>) -> Result<()>;
 
     /// Whether the next `pop` has a sequence to make, so that its time is worth measuring.
@@ -63,7 +60,7 @@ trait Packer: Debug + Send {
     /// The next sequence; `None` if it needs more documents or there is no more.
     ///
     /// # Errors
-    /// [`Error::Resume`] if the cursor that packing resumes at cannot be true of the documents.
+    /// [`Error::Resume`](crate::Error::Resume) if the cursor that packing resumes at cannot be true of the documents.
     fn pop(&mut self) -> Result<Option<Tracked<Sequence>>>;
 }
 
@@ -82,15 +79,12 @@ where
             config::PackRule::BestFit => (Box::new(BestFit::new(packing, start)), Sample::all()),
         };
         Self {
-            tokens: tokens.fuse(),
+            tokens: Input::new(tokens),
             packer,
             seq_len: packing.seq_len,
             meter: Meter::new("pack"),
             sample,
             documents: 0,
-            error: None,
-            finished: false,
-            ended: false,
         }
     }
 
@@ -98,6 +92,30 @@ where
     pub fn with_meter(mut self, meter: Arc<Meter>) -> Self {
         self.meter = meter;
         self
+    }
+}
+
+impl<S> Pack<S>
+where
+    S: Stream<Item = Result<Tracked<Tokens>>> + Unpin,
+{
+    /// Pushes as many documents as the packer has room for.
+    fn fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        for _ in 0..self.packer.room() {
+            match ready!(self.tokens.poll_next(cx)) {
+                Some(tokens) => {
+                    self.documents += 1;
+                    self.packer.push(tokens)?;
+                }
+                // A sequence that is not whole is not delivered. No delivered cursor includes it, so a resume makes it.
+                None if self.tokens.has_failed() => break,
+                None => {
+                    self.packer.finish();
+                    break;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -109,31 +127,15 @@ where
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        if this.ended {
+        if this.tokens.is_over() {
             return Poll::Ready(None);
         }
         loop {
-            let mut waits = false;
-            for _ in 0..this.packer.room() {
-                if this.finished || this.error.is_some() {
-                    break;
-                }
-                match this.tokens.poll_next_unpin(cx) {
-                    Poll::Ready(Some(Ok(tokens))) => {
-                        this.documents += 1;
-                        this.error = this.packer.push(tokens).err();
-                    }
-                    Poll::Ready(Some(Err(error))) => this.error = Some(error),
-                    Poll::Ready(None) => {
-                        this.finished = true;
-                        this.packer.finish();
-                    }
-                    Poll::Pending => {
-                        waits = true;
-                        break;
-                    }
-                }
-            }
+            let waits = match this.fill(cx) {
+                Poll::Ready(Ok(())) => false,
+                Poll::Ready(Err(error)) => return this.tokens.end(Some(error)),
+                Poll::Pending => true,
+            };
             // Adding one more document is not worth reading a clock.
             let work =
                 this.packer.is_due().then(|| (stage_span!("pack", "work").entered(), this.sample.begin()));
@@ -145,19 +147,10 @@ where
                     this.meter.count(std::mem::take(&mut this.documents), targets as u64, 0);
                     return Poll::Ready(Some(Ok(sequence)));
                 }
+                Ok(None) if waits => return Poll::Pending,
+                Ok(None) if !this.tokens.is_open() => return this.tokens.end(None),
                 Ok(None) => {}
-                Err(error) => {
-                    this.ended = true;
-                    return Poll::Ready(Some(Err(error)));
-                }
-            }
-            if waits {
-                return Poll::Pending;
-            }
-            // A sequence that is not whole is not delivered. No delivered cursor includes it, so a resume makes it.
-            if this.finished || this.error.is_some() {
-                this.ended = true;
-                return Poll::Ready(this.error.take().map(Err));
+                Err(error) => return this.tokens.end(Some(error)),
             }
         }
     }

@@ -1,22 +1,21 @@
 //! Items in, the same items out, shuffled in windows.
 //!
 //! Held in memory: about one window of items. The cursor costs one number. The anchor is the cursor of the
-//! last item that was read before the window began; the skip is how many items of the window were delivered.
+//! last item that was read before the window began; the skip is how long the window is and how many of its items
+//! were delivered.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use futures::stream::Fuse;
-use futures::{Stream, StreamExt};
+use futures::Stream;
 
+use super::input::Input;
+use super::window::Windowed;
+use super::window_order::{WindowOrder, WindowSkip};
 use crate::cursor::{LaneCursor, Tracked};
 use crate::error::{Error, Result};
 use crate::meter::{Held, Meter};
-use crate::order::permutation;
-
-/// The length of the first window: every lane must read one before the first batch is complete.
-const FIRST_WINDOW: u64 = 2;
 
 /// How many documents are counted together.
 const COUNTED: u64 = 64;
@@ -25,14 +24,18 @@ const COUNTED: u64 = 64;
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub struct Shuffle<S, T> {
-    items: Fuse<S>,
-    windows: Windows<T>,
+    items: Input<S, Tracked<T>>,
+    order: WindowOrder,
+    /// Whether cursors say how long their window is.
+    tells_length: bool,
+    windows: Windowed<Option<T>, T, (LaneCursor, WindowSkip)>,
+    /// The cursor of the last item before the filling window, and of the last that was read.
+    anchor: LaneCursor,
+    end: LaneCursor,
     meter: Arc<Meter>,
     /// Documents that were delivered but not counted yet.
     delivered: u64,
     held: Held,
-    error: Option<Error>,
-    ended: bool,
 }
 
 impl<S, T> Shuffle<S, T>
@@ -43,19 +46,28 @@ where
         assert!(window > 0, "a window of no items");
         let meter = Meter::new("shuffle");
         Self {
-            items: items.fuse(),
-            windows: Windows::new(window, seed, start),
+            items: Input::new(items),
+            order: WindowOrder { window: window as u64, seed, lane: 0 },
+            tells_length: true,
+            windows: Windowed::new("documents of the shuffle", (*start, WindowSkip::default())),
+            anchor: *start,
+            end: *start,
             held: Held::new(meter.clone()),
             meter,
             delivered: 0,
-            error: None,
-            ended: false,
         }
     }
 
     /// Gives this lane a different order from the other lanes of the same seed.
     pub fn with_lane(mut self, lane: usize) -> Self {
-        self.windows.lane = lane as u64;
+        self.order.lane = lane as u64;
+        self
+    }
+
+    /// Sets whether cursors say how long their window is; without this they do. A stage before this one that relies on it
+    /// counts its own input, so it must not be said where documents may be left out in between.
+    pub(crate) fn with_length(mut self, is_told: bool) -> Self {
+        self.tells_length = is_told;
         self
     }
 
@@ -72,6 +84,71 @@ impl<S, T> Shuffle<S, T> {
     fn count(&mut self) {
         self.meter.count(std::mem::take(&mut self.delivered), 0, 0);
     }
+
+    /// How long the filling window will be, unless its epoch or the stream ends before.
+    fn length(&self) -> u64 {
+        self.order.length(&self.anchor)
+    }
+
+    /// Begins to drain the filling window, if it is whole.
+    ///
+    /// # Errors
+    /// [`Error::Resume`] if the window is not as long as it was, or the cursor says that more of it was delivered than
+    /// it has.
+    fn turn(&mut self) -> Result<()> {
+        if self.windows.filling.is_empty() || self.windows.lacks(self.length()) > 0 {
+            return Ok(());
+        }
+        // Items tell how deep in the chain the stage is. Only the cursor that the stage resumes at has a skip there.
+        let (depth, end) = (self.end.depth(), self.end);
+        let (anchor, resumed) = (self.anchor.upstream(depth), WindowSkip::decode(self.anchor.skip(depth)));
+        let items = self.windows.take();
+        let len = items.len() as u64;
+        if resumed.len > 0 && resumed.len != len {
+            let problem = format!("a window of the shuffle had {} documents, and has {len} now", resumed.len);
+            return Err(Error::resume(problem));
+        }
+        let order = self.order.permutation(&anchor, end.epoch, items.len());
+        let skip = WindowSkip { len: if self.tells_length { len } else { 0 }, delivered: 0 };
+        // The cursor of a window's last item is the next window's start.
+        let places = [(anchor, skip), (end, WindowSkip::default())];
+        let mut spare = self.windows.drain(items, order, resumed.delivered, places)?;
+        // The next window reuses the memory of the one before.
+        spare.clear();
+        self.windows.filling = spare;
+        self.anchor = end;
+        Ok(())
+    }
+}
+
+impl<S, T> Shuffle<S, T>
+where
+    S: Stream<Item = Result<Tracked<T>>> + Unpin,
+{
+    /// Reads one item for each that is delivered, or two while windows grow.
+    fn fill(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..self.windows.room(self.length()) {
+            match ready!(self.items.poll_next(cx)) {
+                Some(item) if self.end.epoch != item.cursor.epoch && !self.windows.filling.is_empty() => {
+                    self.items.put_back(item);
+                    self.windows.cut();
+                    break;
+                }
+                Some(Tracked { value, cursor }) => {
+                    self.end = cursor;
+                    self.windows.filling.push(Some(value));
+                }
+                // The part of a window before an error cannot be shuffled without the rest. It is not delivered, and
+                // no delivered cursor includes it.
+                None if self.items.has_failed() => break,
+                None => {
+                    self.windows.cut();
+                    break;
+                }
+            }
+        }
+        Poll::Ready(())
+    }
 }
 
 impl<S, T> Stream for Shuffle<S, T>
@@ -83,217 +160,35 @@ where
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        if this.ended {
+        if this.items.is_over() {
             return Poll::Ready(None);
         }
         if this.delivered >= COUNTED {
             this.count();
         }
-        loop {
-            // One item is read for each that is delivered, or two while windows grow: the next window is
-            // whole when this one is empty, and about one window is held.
-            let mut room = this.windows.appetite();
-            let mut waits = false;
-            while room > 0 && this.error.is_none() && this.windows.is_open() {
-                match this.items.poll_next_unpin(cx) {
-                    Poll::Ready(Some(Ok(item))) => this.windows.push(item),
-                    Poll::Ready(Some(Err(error))) => this.error = Some(error),
-                    Poll::Ready(None) => this.windows.close(),
-                    Poll::Pending => {
-                        waits = true;
-                        break;
-                    }
-                }
-                room -= 1;
+        let waits = this.fill(cx).is_pending();
+        // Turning to the next window is the work. Reading one more item is not worth reading a clock or counting.
+        if this.windows.is_drained() {
+            this.count();
+            let turned = this.meter.clone().busy(|| this.turn());
+            this.held.set(this.windows.held());
+            if let Err(error) = turned {
+                return this.items.end(Some(error));
             }
-            // Turning to the next window is the work. Reading one more item is not worth reading a clock or
-            // counting.
-            if this.windows.is_drained() {
+        }
+        let next = this.windows.next().map(|(value, (place, skip), delivered)| {
+            Tracked::new(value, place.anchored(WindowSkip { delivered, ..skip }.encode()))
+        });
+        match next {
+            Some(item) => {
+                this.delivered += 1;
+                Poll::Ready(Some(Ok(item)))
+            }
+            None if waits => {
                 this.count();
-                let turned = this.meter.busy(|| this.windows.turn());
-                this.held.set(this.windows.held());
-                if let Err(error) = turned {
-                    this.ended = true;
-                    return Poll::Ready(Some(Err(error)));
-                }
+                Poll::Pending
             }
-            match this.windows.pop() {
-                Popped::Item(item) => {
-                    this.delivered += 1;
-                    return Poll::Ready(Some(Ok(item)));
-                }
-                Popped::Replayed => {}
-                Popped::Empty if waits => {
-                    this.count();
-                    return Poll::Pending;
-                }
-                // The part of the next window that was read cannot be shuffled without the rest. It is not delivered,
-                // and no delivered cursor includes it.
-                Popped::Empty if this.error.is_some() || this.windows.is_done() => {
-                    this.ended = true;
-                    return Poll::Ready(this.error.take().map(Err));
-                }
-                Popped::Empty => {}
-            }
+            None => this.items.end(None),
         }
-    }
-}
-
-/// The windows, without their stream: one that drains and one that fills.
-#[derive(Debug)]
-struct Windows<T> {
-    window: u64,
-    seed: u64,
-    lane: u64,
-    start: LaneCursor,
-    /// The cursor of the last item before the filling window; unknown until something is read.
-    anchor: Option<LaneCursor>,
-    filling: Vec<Option<T>>,
-    /// The cursor of the last item that was read.
-    end: LaneCursor,
-    /// The first item of the next epoch: it ends the filling window and begins the one after.
-    stash: Option<Tracked<T>>,
-    draining: Draining<T>,
-    closed: bool,
-}
-
-#[derive(Debug)]
-struct Draining<T> {
-    anchor: LaneCursor,
-    end: LaneCursor,
-    items: Vec<Option<T>>,
-    order: std::vec::IntoIter<u32>,
-    delivered: u64,
-    replay: u64,
-}
-
-enum Popped<T> {
-    Item(Tracked<T>),
-    Replayed,
-    Empty,
-}
-
-impl<T> Windows<T> {
-    fn new(window: usize, seed: u64, start: &LaneCursor) -> Self {
-        Self {
-            window: window as u64,
-            seed,
-            lane: 0,
-            start: *start,
-            anchor: None,
-            filling: Vec::new(),
-            end: *start,
-            stash: None,
-            draining: Draining {
-                anchor: *start,
-                end: *start,
-                items: Vec::new(),
-                order: Vec::new().into_iter(),
-                delivered: 0,
-                replay: 0,
-            },
-            closed: false,
-        }
-    }
-
-    /// How many items to read before the next one is delivered.
-    fn appetite(&self) -> usize {
-        match self.draining.order.len() {
-            0 => usize::MAX,
-            _ => (self.size() as usize).div_ceil(self.draining.items.len()),
-        }
-    }
-
-    /// How long the filling window will be: as long as all before it, within bounds.
-    fn size(&self) -> u64 {
-        let before = self.anchor.map_or(self.start.documents, |anchor| anchor.documents);
-        before.max(FIRST_WINDOW).min(self.window)
-    }
-
-    /// How many items are held.
-    fn held(&self) -> usize {
-        self.filling.len() + self.draining.order.len()
-    }
-
-    fn is_open(&self) -> bool {
-        !self.closed && self.stash.is_none() && (self.filling.len() as u64) < self.size()
-    }
-
-    fn is_done(&self) -> bool {
-        self.closed && self.stash.is_none() && self.filling.is_empty() && self.is_drained()
-    }
-
-    fn close(&mut self) {
-        self.closed = true;
-    }
-
-    fn push(&mut self, item: Tracked<T>) {
-        if self.anchor.is_none() {
-            let depth = item.cursor.depth();
-            self.anchor = Some(self.start.upstream(depth));
-            self.draining.replay = self.start.skip(depth);
-        }
-        if !self.filling.is_empty() && self.end.epoch != item.cursor.epoch {
-            self.stash = Some(item);
-        } else {
-            self.fill(item);
-        }
-    }
-
-    fn fill(&mut self, item: Tracked<T>) {
-        self.end = item.cursor;
-        self.filling.push(Some(item.value));
-    }
-
-    fn pop(&mut self) -> Popped<T> {
-        let draining = &mut self.draining;
-        let next = draining.order.next().and_then(|index| draining.items[index as usize].take());
-        let Some(value) = next else { return Popped::Empty };
-        draining.delivered += 1;
-        if draining.replay > 0 {
-            draining.replay -= 1;
-            return Popped::Replayed;
-        }
-        // After the window's last item nothing is held, so its cursor is the next window's start.
-        let cursor = match draining.order.len() {
-            0 => draining.end.anchored(0),
-            _ => draining.anchor.anchored(draining.delivered),
-        };
-        Popped::Item(Tracked::new(value, cursor))
-    }
-
-    fn is_drained(&self) -> bool {
-        self.draining.order.len() == 0
-    }
-
-    /// Begins to drain the filling window, if it is whole.
-    ///
-    /// # Errors
-    /// [`Error::Resume`] if the cursor says that more of the window was delivered than it has.
-    fn turn(&mut self) -> Result<()> {
-        let Some(anchor) = self.anchor else { return Ok(()) };
-        if self.filling.is_empty() || self.is_open() {
-            return Ok(());
-        }
-        let (replay, len) = (std::mem::take(&mut self.draining.replay), self.filling.len());
-        if replay >= len as u64 {
-            let problem =
-                format!("{replay} documents were delivered of a window of the shuffle, which has {len}");
-            return Err(Error::resume(problem));
-        }
-        // The cursor of a window's last item is the next window's start.
-        let end = self.end;
-        let key = [self.seed, self.lane, end.epoch, anchor.documents];
-        let order = permutation("window", &key, len).into_iter();
-        // The next window reuses the memory of the one before.
-        let mut items = std::mem::take(&mut self.draining.items);
-        items.clear();
-        std::mem::swap(&mut items, &mut self.filling);
-        self.draining = Draining { anchor, end, order, items, delivered: 0, replay };
-        self.anchor = Some(end);
-        if let Some(item) = self.stash.take() {
-            self.fill(item);
-        }
-        Ok(())
     }
 }

@@ -14,8 +14,11 @@ use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use futures::Stream;
 use tracing::field::Empty;
 
+use super::input::Input;
+use super::window_order::Delivered;
 use super::workers::{Answer, Workers};
 use crate::budget::Budget;
 use crate::config::OnError;
@@ -25,8 +28,6 @@ use crate::error::{Error, Result};
 use crate::meter::{Held, Meter, MeterState, Work, stage_span};
 use crate::shards::Recorder;
 use crate::tokenizer::Encoder;
-use futures::stream::Fuse;
-use futures::{Stream, StreamExt};
 
 mod group;
 mod skips;
@@ -65,7 +66,7 @@ const GROUP_DOCUMENTS: usize = 4096;
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub struct Tokenize<S> {
-    documents: Fuse<S>,
+    documents: Input<S, Tracked<Document>>,
     encoder: Encoder,
     workers: Workers,
     meter: Arc<Meter>,
@@ -74,6 +75,9 @@ pub struct Tokenize<S> {
     upstream: Option<Arc<Meter>>,
     skips: Skips,
     recorder: Option<Recorder>,
+    /// Which of the first documents need no ids; the first document tells.
+    delivered: Option<Delivered>,
+    is_delivered: std::vec::IntoIter<bool>,
     /// How many ids a KiB of text had in the jobs so far: arenas are allocated at that size.
     ids_per_kib: Arc<AtomicUsize>,
     group: Vec<Tracked<Document>>,
@@ -81,14 +85,8 @@ pub struct Tokenize<S> {
     /// Jobs that were started, and whether the last of them found all ids stored.
     started: u32,
     is_stored: bool,
-    /// A document that does not fit the group: it is too long, or from another corpus, since a group has one
-    /// list of files.
-    next: Option<Tracked<Document>>,
     jobs: VecDeque<Answer<Encoded>>,
     ready: Option<Encoded>,
-    /// The error that ended the documents; it is delivered after everything before it.
-    error: Option<Error>,
-    ended: bool,
 }
 
 impl<S> Tokenize<S>
@@ -98,7 +96,7 @@ where
     pub(super) fn new(documents: S, encoder: Encoder, workers: Workers) -> Self {
         let meter = Meter::new("tokenize");
         Self {
-            documents: documents.fuse(),
+            documents: Input::new(documents),
             encoder,
             workers,
             held: Held::new(meter.clone()),
@@ -106,16 +104,15 @@ where
             upstream: None,
             skips: Skips::new(OnError::default()),
             recorder: None,
+            delivered: None,
+            is_delivered: Vec::new().into_iter(),
             ids_per_kib: Arc::new(AtomicUsize::new(IDS_PER_KIB)),
             group: Vec::new(),
             group_bytes: 0,
             started: 0,
             is_stored: false,
-            next: None,
             jobs: VecDeque::new(),
             ready: None,
-            error: None,
-            ended: false,
         }
     }
 
@@ -147,12 +144,19 @@ where
         self
     }
 
-    /// Ends the stream.
-    fn end(&mut self) {
-        self.ended = true;
+    /// Gives no ids to the documents that the shuffle behind this stage has delivered before, as `delivered` tells. The
+    /// shuffle drops them. No stage in between may look at ids or leave documents out, and this one may not either.
+    pub(crate) fn with_delivered(mut self, delivered: Option<Delivered>) -> Self {
+        self.delivered = delivered;
+        self
+    }
+
+    /// Ends the stream, with an error of this stage or that of the documents.
+    fn end(&mut self, own: Option<Error>) -> Poll<Option<Result<Tracked<Tokens>>>> {
         self.jobs.clear();
         self.ready = None;
         self.recorder = None;
+        self.documents.end(own)
     }
 }
 
@@ -180,27 +184,16 @@ where
     /// Takes documents until the group is whole; ready if there is nothing to wait for.
     fn gather(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while !self.is_whole() {
-            let document = match self.next.take() {
-                Some(document) => document,
-                None if self.error.is_some() => return Poll::Ready(()),
-                None => match ready!(self.documents.poll_next_unpin(cx)) {
-                    Some(Ok(document)) => document,
-                    Some(Err(error)) => {
-                        self.error = Some(error);
-                        return Poll::Ready(());
-                    }
-                    None => return Poll::Ready(()),
-                },
-            };
+            let Some(document) = ready!(self.documents.poll_next(cx)) else { break };
             // A document as long as a group becomes its own group: otherwise the documents gathered before it
-            // would keep its ids.
+            // would keep its ids. One from another corpus does too, since a group has one list of files.
             let of_group = |first: &Tracked<Document>| {
                 Arc::ptr_eq(first.value.files(), document.value.files())
                     && document.value.size() < most_bytes(first)
             };
             if !self.group.first().is_none_or(of_group) {
-                self.next = Some(document);
-                return Poll::Ready(());
+                self.documents.put_back(document);
+                break;
             }
             self.group_bytes += document.value.size();
             self.group.push(document);
@@ -217,8 +210,7 @@ where
 
     /// Whether there is room for jobs, and documents may still come for them.
     fn wants_documents(&self) -> bool {
-        let is_open = !self.documents.is_done() && self.error.is_none();
-        is_open && self.has_room()
+        self.documents.is_open() && self.has_room()
     }
 
     /// The power of two that the next job's text is divided by.
@@ -246,13 +238,17 @@ where
         let group = std::mem::replace(&mut self.group, next);
         self.group_bytes = 0;
         self.started = self.started.saturating_add(1);
+        if let Some(delivered) = self.delivered.take() {
+            self.is_delivered = delivered.in_window(&group[0].cursor).into_iter();
+        }
+        let is_delivered: Vec<bool> = self.is_delivered.by_ref().take(group.len()).collect();
         let (encoder, meter, on_error) = (self.encoder.clone(), self.meter.clone(), self.skips.on_error);
         let moving = budget_of(&group).map(Budget::moving);
         let ids_per_kib = self.ids_per_kib.clone();
         self.is_stored = group.iter().all(|document| document.value.stored_ids().is_some());
         let counts = meter.clone();
         let encode = move |work: Option<Work>| {
-            let encoded = encode(&encoder, group, moving, on_error, &ids_per_kib);
+            let encoded = encode(&encoder, group, &is_delivered, moving, on_error, &ids_per_kib);
             let (documents, tokens, bytes) = encoded.size();
             counts.count(documents, tokens, bytes);
             if let Some(work) = work {
@@ -287,34 +283,30 @@ where
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
+        if this.documents.is_over() {
+            return Poll::Ready(None);
+        }
         loop {
             if let Some(encoded) = &mut this.ready {
                 match encoded.next() {
                     Some(Ok(tokens)) => return Poll::Ready(Some(Ok(tokens))),
                     Some(Err(refused)) => match this.skips.skip(refused, &this.meter) {
                         Ok(()) => continue,
-                        Err(error) => {
-                            this.end();
-                            return Poll::Ready(Some(Err(error)));
-                        }
+                        Err(error) => return this.end(Some(error)),
                     },
                     None => this.ready = None,
                 }
-            }
-            if this.ended {
-                return Poll::Ready(None);
             }
             this.advance(cx);
             this.held.set(this.jobs.len());
             // If workers are idle because there are few jobs, the documents are too slow.
             let is_starved = this.wants_documents() && this.workers.has_idle();
             let Some(job) = this.jobs.front_mut() else {
-                if !this.group.is_empty() || !this.documents.is_done() && this.error.is_none() {
+                if !this.group.is_empty() || this.documents.is_open() {
                     this.held.set_state(MeterState::Starved);
                     return Poll::Pending;
                 }
-                this.end();
-                return Poll::Ready(this.error.take().map(Err));
+                return this.end(None);
             };
             if let Some(recorder) = &mut this.recorder {
                 this.held.set_state(MeterState::Blocked);
@@ -331,10 +323,7 @@ where
                     }
                     this.ready = Some(encoded);
                 }
-                Err(error) => {
-                    this.end();
-                    return Poll::Ready(Some(Err(error)));
-                }
+                Err(error) => return this.end(Some(error)),
             }
         }
     }

@@ -22,6 +22,7 @@ use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Part, Sequence, Tokens};
 use crate::error::{Error, Result};
 use crate::order::permutation;
+use crate::stage::window::{self, Windowed};
 
 /// The length of the first window, in documents.
 const FIRST_WINDOW: u64 = 16;
@@ -46,24 +47,12 @@ pub(super) struct BestFit {
     anchor: Option<LaneCursor>,
     /// The cursor after the last document that was read.
     end: LaneCursor,
-    filling: Vec<Tokens>,
+    /// What drains is rows; a place is an anchor and the skip before the window's first row.
+    windows: Windowed<Tokens, Vec<Part>, (LaneCursor, Skip)>,
     /// The parts that the window before the filling one left over, and the cursor before that window.
     carried: Vec<Part>,
     prelude: Option<LaneCursor>,
-    draining: Draining,
     finished: bool,
-}
-
-/// A window that is being delivered.
-#[derive(Debug)]
-struct Draining {
-    rows: std::vec::IntoIter<Vec<Part>>,
-    count: usize,
-    anchor: LaneCursor,
-    skip: Skip,
-    /// The cursor after its last row.
-    after: LaneCursor,
-    replay: u64,
 }
 
 /// The parts of the cursor's number.
@@ -101,17 +90,9 @@ impl BestFit {
             resume: Skip::default(),
             anchor: None,
             end: *start,
-            filling: Vec::new(),
+            windows: Windowed::new("rows of best-fit packing", (*start, Skip::default())),
             carried: Vec::new(),
             prelude: None,
-            draining: Draining {
-                rows: Vec::new().into_iter(),
-                count: 0,
-                anchor: *start,
-                skip: Skip::default(),
-                after: *start,
-                replay: 0,
-            },
             finished: false,
         }
     }
@@ -120,24 +101,27 @@ impl BestFit {
     fn last(&self) -> Option<u64> {
         match self.resume.last {
             Some(documents) if !self.resume.prelude => Some(documents),
-            _ if self.finished && (self.filling.len() as u64) < self.size() => {
-                Some(self.filling.len() as u64)
-            }
-            _ => None,
+            _ => Some(self.filled()).filter(|len| self.finished && *len < self.size()),
         }
     }
 
-    /// How long the filling window will be.
+    /// How long the filling window will be; one until a document says more.
     fn size(&self) -> u64 {
         match self.resume.last {
+            _ if self.anchor.is_none() => 1,
             Some(documents) if !self.resume.prelude => documents,
             _ => self.whole(),
         }
     }
 
+    /// How long it is now.
+    fn filled(&self) -> u64 {
+        self.windows.filling.len() as u64
+    }
+
     /// How long the filling window will be unless the stream ends: as long as all before it, within bounds.
     fn whole(&self) -> u64 {
-        self.anchor.unwrap_or(self.start).documents.max(FIRST_WINDOW).min(self.window)
+        window::length(self.anchor.unwrap_or(self.start).documents, FIRST_WINDOW, self.window)
     }
 
     /// Refuses a last window that is not shorter than others, or that gave no rows. `resume` describes the
@@ -158,7 +142,7 @@ impl BestFit {
     /// Refuses a window that is shorter than it was when the cursor was made.
     fn check_filled(&self) -> Result<()> {
         let Skip { prelude, delivered, last } = self.resume;
-        let len = self.filling.len() as u64;
+        let len = self.filled();
         let was = last.filter(|_| !prelude).unwrap_or_else(|| self.whole());
         if (prelude || delivered > 0) && len < was {
             return Err(refused(&format!("a window of {was} documents has {len}")));
@@ -166,17 +150,8 @@ impl BestFit {
         Ok(())
     }
 
-    /// How many documents the filling window lacks; one until a document says more.
-    fn lacks(&self) -> usize {
-        match self.anchor {
-            _ if self.finished => 0,
-            None => 1,
-            Some(_) => self.size() as usize - self.filling.len(),
-        }
-    }
-
     fn is_done(&self) -> bool {
-        self.finished && self.filling.is_empty() && self.carried.is_empty()
+        self.finished && self.filled() == 0 && self.carried.is_empty()
     }
 
     /// Begins to drain the filled window.
@@ -208,36 +183,27 @@ impl BestFit {
         }
         rows.extend(bins.into_rows());
         let place = [anchor.epoch, anchor.documents];
-        let skips = (0..anchor.depth()).map(|depth| anchor.skip(depth));
+        // Of the shuffle's number the lower half: how much was delivered, and not how long its window is.
+        let skips = (0..anchor.depth()).map(|depth| anchor.skip(depth) & u64::from(u32::MAX));
         let key: Vec<u64> = place.into_iter().chain(skips).collect();
-        let replay = std::mem::take(&mut self.resume).delivered;
-        // The cursor of a window's last row is the next window's start.
-        if replay > 0 && replay >= rows.len() as u64 {
-            return Err(refused(&format!(
-                "{replay} rows were delivered of a window, which has {}",
-                rows.len()
-            )));
-        }
         let order = permutation("best fit", &key, rows.len());
-        let rows: Vec<_> = order.iter().map(|&row| std::mem::take(&mut rows[row as usize])).collect();
-        self.draining = Draining {
-            count: rows.len(),
-            rows: rows.into_iter(),
-            anchor: before.unwrap_or(anchor),
-            skip: Skip { prelude: before.is_some(), delivered: 0, last },
-            after: match carries {
-                true => anchor.anchored(Skip { prelude: true, ..Skip::default() }.encode()),
-                false => self.end.anchored(0),
+        let resumed = std::mem::take(&mut self.resume).delivered;
+        // The cursor of a window's last row is the next window's start.
+        let places = [
+            (before.unwrap_or(anchor), Skip { prelude: before.is_some(), delivered: 0, last }),
+            match carries {
+                true => (anchor, Skip { prelude: true, ..Skip::default() }),
+                false => (self.end, Skip::default()),
             },
-            replay,
-        };
+        ];
+        self.windows.drain(rows.into_iter().map(Some).collect(), order, resumed, places)?;
         Ok(())
     }
 
     /// Returns the full rows of the filling window's long documents, and the parts to place.
     fn cut(&mut self) -> (Vec<Vec<Part>>, Vec<Part>) {
         let (mut rows, mut parts) = (Vec::new(), Vec::new());
-        for tokens in self.filling.drain(..).filter(|tokens| !tokens.is_empty()) {
+        for tokens in self.windows.take().into_iter().filter(|tokens| !tokens.is_empty()) {
             let len = tokens.len();
             let mut from = 0;
             if len > self.seq_len + 1 && self.width == self.seq_len + 1 {
@@ -259,10 +225,7 @@ impl BestFit {
 impl Packer for BestFit {
     /// Enough that the next window is whole when this one is drained.
     fn room(&self) -> usize {
-        match self.draining.rows.len() {
-            0 => self.lacks(),
-            _ => self.lacks().min((self.size() as usize).div_ceil(self.draining.count)),
-        }
+        self.windows.room(self.size())
     }
 
     fn push(&mut self, Tracked { value: tokens, cursor }: Tracked<Tokens>) -> Result<()> {
@@ -273,38 +236,29 @@ impl Packer for BestFit {
             self.check_last()?;
         }
         self.end = cursor;
-        self.filling.push(tokens);
+        self.windows.filling.push(tokens);
         Ok(())
     }
 
     fn is_due(&self) -> bool {
-        self.draining.rows.len() == 0
+        self.windows.is_drained()
     }
 
     fn finish(&mut self) {
         self.finished = true;
+        self.windows.cut();
     }
 
     fn pop(&mut self) -> Result<Option<Tracked<Sequence>>> {
         loop {
-            let draining = &mut self.draining;
-            let Some(parts) = draining.rows.next() else {
-                if self.lacks() > 0 || self.is_done() {
-                    return Ok(None);
-                }
-                self.turn()?;
-                continue;
-            };
-            draining.skip.delivered += 1;
-            if draining.replay > 0 {
-                draining.replay -= 1;
-                continue;
+            if let Some((parts, (place, skip), delivered)) = self.windows.next() {
+                let cursor = place.anchored(Skip { delivered, ..skip }.encode());
+                return Ok(Some(Tracked::new(Sequence::new(parts, self.width), cursor)));
             }
-            let cursor = match draining.rows.len() {
-                0 => draining.after,
-                _ => draining.anchor.anchored(draining.skip.encode()),
-            };
-            return Ok(Some(Tracked::new(Sequence::new(parts, self.width), cursor)));
+            if self.windows.lacks(self.size()) > 0 || self.is_done() {
+                return Ok(None);
+            }
+            self.turn()?;
         }
     }
 }

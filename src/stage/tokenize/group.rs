@@ -1,5 +1,6 @@
 //! One group of documents in one blocking job: texts in, an arena of ids out. Stored ids stay where they are.
 
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -32,12 +33,14 @@ pub(super) struct Item {
     pub(super) text_bytes: usize,
     position: Position,
     cursor: LaneCursor,
+    /// Whether it has no ids because it was delivered before.
+    is_delivered: bool,
 }
 
 impl Encoded {
-    /// How many documents, tokens and bytes of text there are.
+    /// How many documents, tokens and bytes of text there are, without those that were delivered before.
     pub(super) fn size(&self) -> (u64, u64, u64) {
-        let items = self.items.as_slice().iter().flatten();
+        let items = self.items.as_slice().iter().flatten().filter(|item| !item.is_delivered);
         items.fold((0, 0, 0), |(documents, tokens, bytes), item| {
             (documents + 1, tokens + item.ids.len() as u64, bytes + item.text_bytes as u64)
         })
@@ -58,7 +61,7 @@ impl Encoded {
 
     pub(super) fn next(&mut self) -> Option<Result<Tracked<Tokens>, Refused>> {
         Some(match self.items.next()? {
-            Ok(Item { arena, ids, text_bytes, position, cursor }) => {
+            Ok(Item { arena, ids, text_bytes, position, cursor, .. }) => {
                 let tokens = Tokens::in_arena(self.arenas[arena].clone(), ids, text_bytes, position);
                 Ok(Tracked::new(tokens, cursor))
             }
@@ -96,24 +99,29 @@ impl EncodedIds<'_> {
     }
 }
 
-/// Encodes a group of documents. Refused documents leave no ids; if none may be skipped, the group ends with the first
-/// refused one.
+/// Encodes a group of documents, except those that were `delivered` before, which has flags for the first ones.
+/// Refused documents leave no ids; if none may be skipped, the group ends with the first refused one.
 pub(super) fn encode(
     encoder: &Encoder,
     group: Vec<Tracked<Document>>,
+    delivered: &[bool],
     moving: Option<Moving>,
     on_error: OnError,
     ids_per_kib: &AtomicUsize,
 ) -> Encoded {
     let per_kib = ids_per_kib.load(Relaxed);
-    let made = Vec::with_capacity(group.iter().map(|document| document.value.likely_ids(per_kib)).sum());
+    let flagged = || group.iter().zip(delivered.iter().copied().chain(iter::repeat(false)));
+    let to_encode =
+        || flagged().filter(|(_, is_delivered)| !is_delivered).map(|(document, _)| &document.value);
+    let made = Vec::with_capacity(to_encode().map(|document| document.likely_ids(per_kib)).sum());
     let mut encoded = EncodedIds { encoder, made, stored: Vec::new() };
     let mut items = Vec::with_capacity(group.len());
-    for Tracked { value: document, cursor } in &group {
-        let error = match encoded.add(document) {
+    for (Tracked { value: document, cursor }, is_delivered) in flagged() {
+        let added = if is_delivered { Ok(Ok((0, 0..0))) } else { encoded.add(document) };
+        let error = match added {
             Ok(Ok((arena, ids))) => {
-                let (text_bytes, position) = (document.text_bytes(), document.position());
-                items.push(Ok(Item { arena, ids, text_bytes, position, cursor: *cursor }));
+                let (text_bytes, position, cursor) = (document.text_bytes(), document.position(), *cursor);
+                items.push(Ok(Item { arena, ids, text_bytes, position, cursor, is_delivered }));
                 continue;
             }
             Ok(Err(problem)) => document.error(problem, "change the tokenizer, or take the document out"),
@@ -126,7 +134,7 @@ pub(super) fn encode(
         }
     }
     let EncodedIds { mut made, stored, .. } = encoded;
-    let text: usize = group.iter().map(|document| document.value.text().len()).sum();
+    let text: usize = to_encode().map(|document| document.text().len()).sum();
     if text > 0 {
         // A sixteenth more than was seen, so that most arenas need not grow.
         ids_per_kib.store((made.len() * (1024 + 64)).div_ceil(text), Relaxed);
