@@ -15,12 +15,10 @@ use crate::files::{Files, Position};
 use crate::segment::StoredIds;
 
 mod arena;
-mod finished;
 mod part;
 mod sequence;
 
 pub(crate) use arena::{Arena, Around};
-pub(crate) use finished::{FinishedPiece, FinishedRows};
 pub use part::Part;
 pub use sequence::{IdPlace, Sequence};
 

@@ -66,7 +66,6 @@ pub(crate) use formats::mds::TokenShard;
 pub use lane::Lane;
 pub(crate) use reading::documents::AHEAD;
 pub use reading::documents::Documents;
-pub(crate) use reading::row_places::of_lane;
 pub(crate) use reading::splits::{SplitDocument, SplitReader};
 
 use catalog::corpus::Corpus;
@@ -75,8 +74,6 @@ use reading::cached::CachedTokens;
 use reading::documents::SLABS;
 use reading::group::{Draw, Grouper};
 use reading::reader::Reader;
-use reading::row_reader::{RowFiles, RowReader};
-use reading::rows::StoredRows;
 use reading::split_recorder::SplitRecorder;
 
 /// How much is read at once, in bytes.
@@ -219,28 +216,6 @@ impl Source {
     /// All files of the corpus, in the order in which positions number them.
     pub fn files(&self) -> &Arc<Files> {
         &self.corpus.files
-    }
-
-    /// Returns the finished rows of one lane of source `source` from `start` on; `None` if that source has none.
-    pub(crate) fn stored_rows(&self, source: usize, lane: Lane, start: &LaneCursor) -> Option<StoredRows> {
-        let rows = self.origin(source).rows()?;
-        let (cancel, cancellable) = CancelToken::new();
-        let dealt = self.only(source).dealt;
-        let is_remote = rows.remote().next().is_some();
-        let opener = match is_remote {
-            true => self.corpus.planned(dealt.clone(), self.budget.as_ref(), cancellable),
-            false => self.corpus.unplanned(cancellable),
-        };
-        let files = RowFiles {
-            files: self.corpus.files.clone(),
-            first_file: dealt.start as u32,
-            first_segment: self.corpus.first_segment_of(source),
-            opener,
-        };
-        let start = start.upstream(0);
-        let reader = RowReader::new(rows.clone(), files, lane, self.budget.clone(), &start);
-        let on = (self.on_demand, self.pin.clone());
-        Some(StoredRows::new(reader, &start, cancel, self.meter.clone(), on))
     }
 
     /// Summarizes the dealt files. The result does not depend on the source's position in the config, nor on where its

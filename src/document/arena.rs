@@ -23,8 +23,6 @@ enum Ids {
     InMemory { ids: Vec<u32>, is_custom: bool },
     /// The stored ids of each document, and the ids added around them.
     Stored(StoredIds, Around),
-    /// Stored ids as they are, of rows that have all ids already.
-    Rows(StoredIds),
 }
 
 /// The ids added before and after each document's own.
@@ -70,18 +68,13 @@ impl Arena {
     pub(super) fn custom_ids(&self, range: &Range<usize>) -> Option<&[u32]> {
         match &self.ids {
             Ids::InMemory { ids, is_custom: true } => Some(&ids[range.clone()]),
-            Ids::InMemory { .. } | Ids::Stored(..) | Ids::Rows(_) => None,
+            Ids::InMemory { .. } | Ids::Stored(..) => None,
         }
     }
 
     /// Stored ids, which stay where they are.
     pub(crate) fn stored(ids: StoredIds, around: Around, files: Arc<Files>) -> Arc<Self> {
         Arc::new(Self { ids: Ids::Stored(ids, around), files, lease: Lease::none() })
-    }
-
-    /// Stored ids of rows, which stay where they are.
-    pub(crate) fn rows(ids: StoredIds, files: Arc<Files>) -> Arc<Self> {
-        Arc::new(Self { ids: Ids::Rows(ids), files, lease: Lease::none() })
     }
 
     /// Whether the ids use the pipeline's memory.
@@ -99,7 +92,6 @@ impl Arena {
     ) {
         match &self.ids {
             Ids::InMemory { ids, .. } => into.extend_from_slice(&ids[range.clone()]),
-            Ids::Rows(stored) => stored.append(range.clone(), into),
             Ids::Stored(_, _) if range.is_empty() => {}
             Ids::Stored(stored, around) => {
                 // Parts of stored documents are never detached, so the whole document is in place around them.
@@ -112,18 +104,11 @@ impl Arena {
         }
     }
 
-    /// Tells the processor that the ids `range` of rows will be appended soon.
-    pub(super) fn soon(&self, range: Range<usize>) {
-        if let Ids::Rows(stored) = &self.ids {
-            stored.soon(range);
-        }
-    }
-
     /// The same ids, copied only if they are not in memory.
     pub(super) fn ids(&self, range: &Range<usize>, offset: usize, document_len: usize) -> Cow<'_, [u32]> {
         match &self.ids {
             Ids::InMemory { ids, .. } => Cow::Borrowed(&ids[range.clone()]),
-            Ids::Stored(..) | Ids::Rows(_) => {
+            Ids::Stored(..) => {
                 let mut ids = Vec::with_capacity(range.len());
                 self.append(range, offset, document_len, &mut ids);
                 Cow::Owned(ids)

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use twox_hash::XxHash3_64;
 
-use super::format::{BLOCK, ENTRY, Entry, HEADER, IDENTITY, MAGIC, SplitRow, TRAILER, VERSION, Width};
+use super::format::{BLOCK, Entry, HEADER, IDENTITY, MAGIC, SplitRow, TRAILER, VERSION, Width};
 use super::index::Index;
 use crate::atomic::temporary;
 use crate::error::{Error, Result};
@@ -111,11 +111,6 @@ impl SegmentWriter {
         Self { is_synced: false, ..self }
     }
 
-    /// How many bytes an id takes.
-    pub(crate) fn width(&self) -> Width {
-        self.width
-    }
-
     /// How long it is so far, in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.at + self.index.len()
@@ -133,7 +128,14 @@ impl SegmentWriter {
 
     /// Appends a document to the split under way.
     pub(crate) fn document(&mut self, document: &StoredDocument<'_>) -> Result<()> {
-        self.ids(document.ids.unwrap_or_default())?;
+        let ids = document.ids.unwrap_or_default();
+        let bytes: Vec<u8> = match self.width {
+            Width::Two => ids.iter().flat_map(|&id| (id as u16).to_le_bytes()).collect(),
+            Width::Four => ids.iter().flat_map(|id| id.to_le_bytes()).collect(),
+        };
+        self.ids += ids.len() as u64;
+        self.documents += 1;
+        self.write(&bytes)?;
         let entry = Entry {
             ids_end: self.ids,
             start: document.start,
@@ -143,23 +145,8 @@ impl SegmentWriter {
             text_bytes: document.ids.map(|_| document.text_bytes as u32),
             skipped: u32::try_from(document.skipped).unwrap_or(u32::MAX),
         };
-        self.entry(entry.to_numbers())
-    }
-
-    /// Appends ids to the split under way.
-    pub(crate) fn ids(&mut self, ids: &[u32]) -> Result<()> {
-        let bytes: Vec<u8> = match self.width {
-            Width::Two => ids.iter().flat_map(|&id| (id as u16).to_le_bytes()).collect(),
-            Width::Four => ids.iter().flat_map(|id| id.to_le_bytes()).collect(),
-        };
-        self.ids += ids.len() as u64;
-        self.write(&bytes)
-    }
-
-    /// Appends an entry to the index of the split under way.
-    pub(crate) fn entry(&mut self, entry: [u64; ENTRY]) -> Result<()> {
-        self.documents += 1;
-        self.index.push(entry, &self.directory).map_err(|e| Error::io(&self.directory, "write in", e))
+        let pushed = self.index.push(entry.to_numbers(), &self.directory);
+        pushed.map_err(|e| Error::io(&self.directory, "write in", e))
     }
 
     /// Ends the split under way. It is number `split` of its source, and `skipped` of its documents were

@@ -17,8 +17,6 @@
 //! - `gather`: puts the documents that a step found in several splits into one order
 //! - `cached`: the cached tokens of a source's splits
 //! - `split_recorder`: notes for the token cache which splits a lane reads as text
-//! - `rows`, `row_reader`: the stream of one lane of finished rows, and the reader that looks them up
-//! - `row_places`: which finished rows of an epoch a lane reads
 //! - `splits`: all documents of one split, for token shards
 
 mod begin;
@@ -31,9 +29,6 @@ pub(super) mod group;
 mod open_split;
 pub(super) mod reader;
 mod resume;
-pub(super) mod row_places;
-pub(super) mod row_reader;
-pub(super) mod rows;
 pub(super) mod split_recorder;
 pub(super) mod splits;
 mod stored;
