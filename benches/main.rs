@@ -20,7 +20,6 @@ mod mixing;
 mod overhead;
 mod packing;
 mod resume;
-mod rows;
 mod stages;
 mod store;
 mod tokenizers;
@@ -81,8 +80,6 @@ enum Bench {
     Packing,
     /// The time to the first batch at a cursor, early and late in a corpus
     Resume,
-    /// Finished rows, beside a plain gather of the same rows
-    Rows(rows::Options),
     /// Each stage alone; `stages/shuffle` is one of them
     Stages,
     /// Reading from a server, by latency
@@ -106,7 +103,6 @@ impl Bench {
             Self::Overhead(options) => overhead::run(&options, is_trial),
             Self::Packing => packing::run(is_trial)?,
             Self::Resume => resume::run(is_trial),
-            Self::Rows(options) => rows::run(&options, is_trial)?,
             Self::Stages => by_criterion(stages::run),
             Self::Store(options) => store::run(&options, is_trial)?,
             Self::Tokenizers(options) => tokenizers::run(&options, is_trial),

@@ -15,12 +15,12 @@ use crate::files::{Files, Position};
 use crate::segment::StoredIds;
 
 mod arena;
-mod finished;
+mod group;
 mod part;
 mod sequence;
 
 pub(crate) use arena::{Arena, Around};
-pub(crate) use finished::{FinishedPiece, FinishedRows};
+pub(crate) use group::{DocumentGroup, DocumentRead, DocumentReads, SplitEvent};
 pub use part::Part;
 pub use sequence::{IdPlace, Sequence};
 

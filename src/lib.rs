@@ -35,7 +35,7 @@
 //! | [`prepare`] | token shards made ahead, and exchanged with other programs |
 //! | [`loader`] | config and cursor → a stream of batches |
 //! | [`source`], [`stage`], [`conformance`] | where documents come from; the combinators; a check of them |
-//! | `rows`, [`tokenizer`], `shards`, `store`, `pin` | packed rows on disk; text → ids; ids on disk and the token cache; bytes of local and remote files; work on chosen cores |
+//! | [`tokenizer`], `shards`, `store`, `pin` | text → ids; ids on disk and the token cache; bytes of local and remote files; work on chosen cores |
 //! | [`config`], [`world`] | plain structs, their defaults and bounds; which process this is |
 //! | [`batch`], [`document`] | the items that flow through the stages |
 //! | [`files`] | the corpus's files, and places in them |
@@ -81,7 +81,6 @@ pub mod prelude;
 pub mod prepare;
 pub mod process;
 mod room;
-mod rows;
 mod segment;
 mod shards;
 pub mod source;

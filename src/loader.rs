@@ -15,12 +15,12 @@
 //!
 //! Used by `resolve`:
 //!
+//! - `resolved`: the config that a loader goes by
 //! - `lanes`: how many lanes there are, and whether they have enough to read
 //! - `ready`: what is checked before a tokenizer is learned
 //! - `shards`: whether token shards fit the loader
-//! - `rows`: what finished rows fix, and whether it fits
 //! - `tokenizer`: the tokenizer that the config names, or a learned one
-//! - `stored_tokenizer`: the tokenizer that made stored shards or rows
+//! - `stored_tokenizer`: the tokenizer that made token shards
 //! - `custom_source`: documents or texts from the program, as a source without files
 //! - `in_memory`: texts in memory as a source
 //!
@@ -41,7 +41,6 @@
 //!
 //! - `chains`: the stages of one lane
 //! - `custom`: the custom stages, and where they stand
-//! - `unmixed`: the rows of each lane and source, unmixed
 //! - `instrumented`: a custom stage, measured and checked
 //! - `batch_stream`: the batches, made ahead or on demand
 //! - `gauge`: the meters of a loader, and how long its consumer waits
@@ -82,13 +81,12 @@ mod open;
 mod plan;
 mod ready;
 mod resolve;
-mod rows;
+mod resolved;
 mod setting;
 mod shards;
 mod start;
 mod stored_tokenizer;
 mod tokenizer;
-mod unmixed;
 
 use batch_stream::BatchStream;
 pub use builder::LoaderBuilder;
@@ -96,16 +94,17 @@ pub use check::{Checked, CheckedSource, CheckedTokenizer, check};
 pub use custom::{DocumentStream, SequenceStream, TokenStream};
 use gauge::Gauge;
 pub use gauge::Watch;
-pub use lanes::{resolved, with_rows};
 pub use listing::explain;
 pub(crate) use ready::ready;
+pub use resolved::resolved;
+pub(crate) use resolved::resolved_with;
+pub use stored_tokenizer::with_stored_tokenizer;
 #[cfg(feature = "tokenizers")]
 pub use tokenizer::learn_tokenizer;
 pub(crate) use tokenizer::open as open_tokenizer_for;
 pub use tokenizer::open_tokenizer;
 #[doc(hidden)]
 pub use tokenizer::warn_of_template;
-pub(crate) use unmixed::UnmixedLanes;
 
 /// A stream of batches, made ahead of need.
 ///

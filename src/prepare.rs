@@ -1,5 +1,5 @@
-//! Token shards and finished rows: prepares a config's sources, so that they are tokenized once and read many times,
-//! and converts shards from and to the formats of other programs.
+//! Token shards: prepares a config's sources, so that they are tokenized once and read many times, and converts shards
+//! from and to the formats of other programs.
 //!
 //! Which splits go into which segment is planned ahead. Each worker makes a segment, split by split, in groups of
 //! documents, and any free worker tokenizes the groups. A segment gets its name when it is complete, so a kill costs
@@ -16,9 +16,8 @@ use serde::Serialize;
 
 use crate::config::{Config, PipelineConfig, ShuffleRule, SourceConfig, SourceKind};
 use crate::error::{Error, Result};
-use crate::loader::{open_tokenizer_for, ready};
+use crate::loader::{open_tokenizer_for, ready, resolved_with};
 use crate::pin::Pinning;
-use crate::rows::{ROW_MANIFEST, Rows};
 use crate::shards::{Shards, opener};
 use crate::source::{Origin, Source};
 use crate::store::Stores;
@@ -31,7 +30,6 @@ mod exchange;
 mod export;
 mod groups;
 mod import;
-mod rows;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -42,11 +40,10 @@ pub use crate::shards::ShardCounts;
 pub use exchange::{Exchanged, TokenFormat};
 pub use export::export;
 pub use import::{Import, import, import_mds};
-pub use rows::{PreparedRows, prepare_rows, prepare_rows_until};
 pub use status::{PartStatus, PrepareStatus, status};
 pub use tokenizer::tokenizer_of;
 
-use directory::{Missing, TargetDirectory, WRITES_SHARDS};
+use directory::{Missing, TargetDirectory};
 use work::{Job, PrepareTarget, PrepareWork, StopAtDrop};
 
 /// The progress of [`prepare`].
@@ -148,13 +145,14 @@ async fn opened(config: &Config, directory: &Path, world: World) -> Result<Opene
     let shuffle = ShuffleRule::Window;
     let pipeline =
         PipelineConfig { rank: None, world: Some(1), shuffle, window: 1.into(), ..config.pipeline.clone() };
-    ready(&Config { pipeline, ..config.clone() }, &source)?;
+    let config = Config { pipeline, ..config.clone() };
+    let resolved = resolved_with(config.clone(), &source.clone().quiet(), None);
+    ready(&resolved, &source)?;
     // Learning a tokenizer takes a while: a directory in use is reported first.
-    let (settings, directory) = (config.clone(), directory.to_owned());
-    let stores = source.all_stores().clone();
-    let take = move || directory::take(&settings, &directory, world, &stores, WRITES_SHARDS);
+    let (directory, stores) = (directory.to_owned(), source.all_stores().clone());
+    let take = move || directory::take(&config, &directory, world, &stores);
     let directories = tasks::blocking("prepare", take).await?;
-    let tokenizer = open_tokenizer_for(config, &source).await?;
+    let tokenizer = open_tokenizer_for(&resolved, &source).await?;
     Ok(OpenedWork { source, tokenizer, directories, world })
 }
 
@@ -227,8 +225,8 @@ async fn worked(
     Ok(work.prepared())
 }
 
-/// Compares the checksums of all blocks of a config's shards from [`prepare`], or of its rows from [`prepare_rows`].
-/// Returns how many documents and ids there are.
+/// Compares the checksums of all blocks of a config's shards from [`prepare`]. Returns how many documents and ids there
+/// are.
 ///
 /// # Errors
 /// [`Error::Corpus`] if a block is damaged or splits are missing; [`Error::Io`].
@@ -238,10 +236,7 @@ pub async fn verify_shards(config: &Config, directory: &Path) -> Result<ShardCou
     tasks::blocking("verify", move || {
         let mut counts = ShardCounts::default();
         for place in places {
-            let ShardCounts { documents, tokens } = match place.look()?.0.contains_key(ROW_MANIFEST) {
-                true => verified_rows(&Rows::open(&place, 0)?, &stores)?,
-                false => verified(&Shards::open(&place)?.whole()?, &stores)?,
-            };
+            let ShardCounts { documents, tokens } = verified(&Shards::open(&place)?.whole()?, &stores)?;
             (counts.documents, counts.tokens) = (counts.documents + documents, counts.tokens + tokens);
         }
         Ok(counts)
@@ -255,17 +250,10 @@ fn verified(shards: &Shards, stores: &Arc<Stores>) -> Result<ShardCounts> {
     Ok(shards.counts())
 }
 
-fn verified_rows(rows: &Rows, stores: &Arc<Stores>) -> Result<ShardCounts> {
-    let opener = opener(rows.remote(), stores);
-    rows.verify(|segment| opener.open(segment))?;
-    Ok(rows.counts())
-}
-
 /// Refuses sources that cannot be read split by split.
 fn refuse_unpreparable(index: usize, source: &SourceConfig, origin: &Origin) -> Result<()> {
     let problem = match source.kind {
         SourceKind::Shards => "these are token shards already",
-        SourceKind::Rows => "these are rows already",
         _ if source.name.as_ref().is_some_and(|name| name.contains(['/', '\\'])) => {
             let problem = "it also names a directory, so it must have no slash";
             return Err(Error::config(format!("source.{index}.name"), problem));

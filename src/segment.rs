@@ -25,10 +25,10 @@ mod map;
 pub(crate) mod table;
 mod write;
 
-pub(crate) use format::{BLOCK, ENTRY, Entry, HEADER, ROW, SUM, SplitRow, StoredText, Width};
+pub(crate) use format::{BLOCK, Entry, HEADER, ROW, SUM, SplitRow, StoredText, Width};
 use format::{IDENTITY, MAGIC, TRAILER, VERSION};
 pub(crate) use ids::{HeldIds, StoredIds};
-use map::{bring, map, scatter, soon, will_need};
+use map::{bring, map, scatter, will_need};
 use table::Table;
 pub(crate) use write::{SegmentWriter, StoredDocument, begun};
 
@@ -197,12 +197,6 @@ impl Segment {
         }
     }
 
-    /// Says that some bytes of split `number` will be read soon, even if their blocks were read before.
-    pub(crate) fn will_need_again(&self, number: usize, range: Range<usize>) {
-        let at = self.rows[number].at as usize;
-        will_need(&self.map, at + range.start..at + range.end);
-    }
-
     /// Says that it is read in random order: the system then reads nothing beyond the requested bytes.
     pub(crate) fn scatter(&self) {
         scatter(&self.map);
@@ -211,18 +205,6 @@ impl Segment {
     /// How many bytes an id takes.
     pub(crate) fn width(&self) -> Width {
         self.width
-    }
-
-    /// Tells the processor that some bytes of split `number` will be read soon.
-    pub(crate) fn soon_bytes(&self, number: usize, range: Range<usize>) {
-        let at = self.rows[number].at as usize;
-        soon(&self.map[at + range.start..at + range.end]);
-    }
-
-    /// Tells the processor that some ids of the file will be appended soon.
-    pub(crate) fn soon(&self, range: Range<usize>) {
-        let width = self.width.bytes();
-        soon(&self.map[range.start * width..range.end * width]);
     }
 
     /// Appends the ids `range` of the file, whose blocks have been checked.

@@ -30,15 +30,16 @@ mod seal;
 mod set;
 mod split;
 
-pub(crate) use cache::{Recorder, SplitEvent, TokenCache, identity};
-pub(crate) use list::{LIST, ListedSegment, SegmentList, hex};
+pub(crate) use cache::{Recorder, TokenCache, identity};
+use list::ListedSegment;
+pub(crate) use list::{LIST, SegmentList};
 pub(crate) use manifest::{Cut, MANIFEST, Manifest, ShardedFile};
-pub(crate) use parts::{PartNumbers, PartState, marked, marker, parts, states};
+pub(crate) use parts::{PartNumbers, PartState, marker, parts, states};
 pub(crate) use place::{PlacedFile, ShardPlace};
 pub(crate) use plan::SegmentPlan;
 pub(crate) use scattered::{Piece, ScatteredSums, SegmentRange};
-pub(crate) use seal::{seal, tables, there};
-pub(crate) use set::{ShardSet, places_with, sorted};
+pub(crate) use seal::{seal, there};
+pub(crate) use set::ShardSet;
 use split::RemoteSegment;
 pub(crate) use split::StoredSplit;
 
@@ -216,7 +217,7 @@ pub(crate) fn opener(segments: &[PlacedFile], stores: &Arc<Stores>) -> FileOpene
 ///
 /// # Errors
 /// [`Error::Corpus`] if one is gone or has another length.
-pub(crate) fn found(place: &ShardPlace, segments: &[ListedSegment]) -> Result<Vec<PlacedFile>> {
+fn found(place: &ShardPlace, segments: &[ListedSegment]) -> Result<Vec<PlacedFile>> {
     let names: Vec<String> = segments.iter().map(|segment| segment.name.clone()).collect();
     let found = place.find(&names)?;
     match segments.iter().zip(&found).find(|(segment, file)| segment.len != file.len) {
@@ -234,7 +235,7 @@ pub(crate) fn found(place: &ShardPlace, segments: &[ListedSegment]) -> Result<Ve
 }
 
 /// The splits of a segment in a store; `number` is the segment's number in its source.
-pub(crate) fn remote_splits(
+fn remote_splits(
     file: &PlacedFile,
     number: u32,
     segment: &ListedSegment,
@@ -247,7 +248,7 @@ pub(crate) fn remote_splits(
 }
 
 /// The file of the tokenizer at a place, if there is one. For a store, a local copy.
-pub(crate) fn tokenizer_file(place: &ShardPlace) -> Result<Option<PathBuf>> {
+fn tokenizer_file(place: &ShardPlace) -> Result<Option<PathBuf>> {
     match place.directory() {
         Some(directory) => Ok(Some(directory.join(TOKENIZER)).filter(|path| path.exists())),
         None => place.read(TOKENIZER, TOKENIZER_BYTES)?.map(|json| fetched(&json)).transpose(),

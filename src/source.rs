@@ -66,7 +66,6 @@ pub(crate) use formats::mds::TokenShard;
 pub use lane::Lane;
 pub(crate) use reading::documents::AHEAD;
 pub use reading::documents::Documents;
-pub(crate) use reading::row_places::of_lane;
 pub(crate) use reading::splits::{SplitDocument, SplitItem, SplitReader};
 
 use catalog::corpus::Corpus;
@@ -76,8 +75,6 @@ use reading::documents::SLABS;
 use reading::group::{Draw, Grouper};
 use reading::reader::Reader;
 use reading::reads::Reads;
-use reading::row_reader::{RowFiles, RowReader};
-use reading::rows::StoredRows;
 
 /// How much is read at once, in bytes.
 const SLAB_BYTES: usize = 512 << 10;
@@ -221,28 +218,6 @@ impl Source {
         &self.corpus.files
     }
 
-    /// Returns the finished rows of one lane of source `source` from `start` on; `None` if that source has none.
-    pub(crate) fn stored_rows(&self, source: usize, lane: Lane, start: &LaneCursor) -> Option<StoredRows> {
-        let rows = self.origin(source).rows()?;
-        let (cancel, cancellable) = CancelToken::new();
-        let dealt = self.only(source).dealt;
-        let is_remote = rows.remote().next().is_some();
-        let opener = match is_remote {
-            true => self.corpus.planned(dealt.clone(), self.budget.as_ref(), cancellable),
-            false => self.corpus.unplanned(cancellable),
-        };
-        let files = RowFiles {
-            files: self.corpus.files.clone(),
-            first_file: dealt.start as u32,
-            first_segment: self.corpus.first_segment_of(source),
-            opener,
-        };
-        let start = start.upstream(0);
-        let reader = RowReader::new(rows.clone(), files, lane, self.budget.clone(), &start);
-        let on = (self.on_demand, self.pin.clone());
-        Some(StoredRows::new(reader, &start, cancel, self.meter.clone(), on))
-    }
-
     /// Summarizes the dealt files. The result does not depend on the source's position in the config, nor on where its
     /// files are, as long as their paths below their common directory stay. If a source has several paths, the fixed
     /// part of each (up to the first wildcard) has such a directory, which may move without the others while the order
@@ -329,7 +304,7 @@ impl Source {
         documents.with_on_demand(self.on_demand && !self.has_remote()).with_pin(self.pin.clone())
     }
 
-    /// The reads of one lane from `start` on, for a thread that may block.
+    /// The reads of one lane from `start` on, for threads that may block.
     ///
     /// # Panics
     /// As [`lane`](Source::lane).
@@ -352,7 +327,7 @@ impl Source {
         let splits = self.corpus.splits(self.dealt.clone());
         let cached = self.cache.clone().map(|cache| CachedTokens::new(cache, splits.start));
         let reader = Reader::new(grouper, lane, splits, opener, slab_bytes, start).with_cached(cached);
-        Reads::new(reader, cancel, slab_bytes, self.budget.clone(), self.meter.clone())
+        Reads::new(reader, cancel, slab_bytes, self.budget.clone(), self.meter.clone(), self.has_remote())
     }
 
     fn grouper(&self, holdout: Holdout, draw: Draw) -> Grouper {

@@ -82,7 +82,7 @@ def main():
     plan, loader, *engine = sys.argv[1:]
     plan, engine = Plan.load(plan), engine[0] if engine else None
     others = machine.busy()
-    if loader in millstream.LOADERS:
+    if loader == "millstream":
         found = millstream.measured(plan, loader, engine, [plan.python, CHILD])
     else:
         found = measured(plan, loader, engine)

@@ -116,39 +116,18 @@ impl BatchBuilder {
         }
         assert_eq!(batch.width, width, "the sequences of a batch have one width");
         let mut from = 0;
-        match sequence.as_finished() {
-            Some(finished) => {
-                finished.append_to(&mut batch.ids);
-                let corpus = batch.corpus(finished.files());
-                for piece in finished.pieces() {
-                    let (ids, bytes) = piece.document;
-                    let to = from + piece.len as usize;
-                    batch.note(Run {
-                        row,
-                        ids: from..to,
-                        offset: piece.offset as usize,
-                        document: (ids as usize, bytes as usize),
-                        position: piece.position,
-                        corpus,
-                    });
-                    from = to;
-                }
-            }
-            None => {
-                for part in sequence.parts().iter().filter(|part| !part.is_empty()) {
-                    part.append_to(&mut batch.ids);
-                    let (to, corpus) = (from + part.len(), batch.corpus(part.files()));
-                    batch.note(Run {
-                        row,
-                        ids: from..to,
-                        offset: part.offset(),
-                        document: part.document(),
-                        position: part.position(),
-                        corpus,
-                    });
-                    from = to;
-                }
-            }
+        for part in sequence.parts().iter().filter(|part| !part.is_empty()) {
+            part.append_to(&mut batch.ids);
+            let (to, corpus) = (from + part.len(), batch.corpus(part.files()));
+            batch.note(Run {
+                row,
+                ids: from..to,
+                offset: part.offset(),
+                document: part.document(),
+                position: part.position(),
+                corpus,
+            });
+            from = to;
         }
         batch.lengths.push(sequence.len() as u32);
         batch.ids.resize((row + 1) * width, self.pad);

@@ -232,9 +232,6 @@ pub enum SourceKind {
     /// Directories of token shards that `millstream prepare` wrote; paths may name the one around those of
     /// several sources.
     Shards,
-    /// Directories of finished rows that `millstream prepare --rows` wrote; paths may name the one around those of
-    /// several sources.
-    Rows,
     /// A directory that the Hugging Face libraries wrote: a snapshot of the hub, or the result of
     /// `save_to_disk`.
     Huggingface,
@@ -260,8 +257,7 @@ impl SourceKind {
             | Self::Tsv
             | Self::Tar
             | Self::Huggingface
-            | Self::Shards
-            | Self::Rows => Unit::Byte,
+            | Self::Shards => Unit::Byte,
             Self::Parquet | Self::Arrow | Self::Mds | Self::Synthetic => Unit::Row,
         }
     }
@@ -279,7 +275,6 @@ impl SourceKind {
             Self::Mds => "mds",
             Self::Huggingface => "huggingface",
             Self::Shards => "shards",
-            Self::Rows => "rows",
             Self::Synthetic => "synthetic",
         }
     }

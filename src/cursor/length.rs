@@ -32,7 +32,7 @@ pub(super) struct Form {
 
 impl Length {
     /// A length that is known.
-    pub(crate) fn known(of: String, rounds: u64) -> Self {
+    fn known(of: String, rounds: u64) -> Self {
         Self { of, from: None, rounds: rounds.into() }
     }
 

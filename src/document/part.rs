@@ -63,18 +63,6 @@ impl Part {
         self.arena.append(&self.range, self.offset, self.document.0, ids);
     }
 
-    /// Creates a run of a stored document: `range` of an arena, from the document's id `offset` on. The whole document has
-    /// so many ids, and its text so many bytes.
-    pub(super) fn stored(
-        arena: Arc<Arena>,
-        range: Range<usize>,
-        offset: usize,
-        document: (usize, usize),
-        position: Position,
-    ) -> Self {
-        Self { arena, range, offset, document, position }
-    }
-
     /// The number of ids of the whole document, and the bytes of its text.
     pub(crate) fn document(&self) -> (usize, usize) {
         self.document

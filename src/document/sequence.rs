@@ -1,8 +1,5 @@
 //! Runs of documents, one after another: a row whose ids are not copied yet.
 
-use std::sync::Arc;
-
-use super::finished::{FinishedRow, FinishedRows};
 use super::{Part, Position};
 
 /// A row in the making: at most `seq_len + 1` ids, as parts of documents.
@@ -24,16 +21,9 @@ use super::{Part, Position};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sequence {
-    content: Content,
+    parts: Vec<Part>,
     len: usize,
     width: usize,
-}
-
-/// The contents of a row.
-#[derive(Clone, Debug)]
-enum Content {
-    Parts(Vec<Part>),
-    Finished(FinishedRow),
 }
 
 /// Where an id of a [`Sequence`] comes from. It is the same in every epoch, however the rows are cut.
@@ -53,30 +43,7 @@ impl Sequence {
     pub fn new(parts: Vec<Part>, width: usize) -> Self {
         let len = parts.iter().map(Part::len).sum();
         assert!(len <= width, "the parts of a sequence are {len} ids long, and it holds {width}");
-        Self { content: Content::Parts(parts), len, width }
-    }
-
-    /// Row `nth` of some finished rows, which must be one of them.
-    pub(crate) fn finished(rows: Arc<FinishedRows>, nth: usize) -> Self {
-        let row = FinishedRow::new(rows, nth);
-        let (len, width) = row.size();
-        Self { content: Content::Finished(row), len, width }
-    }
-
-    /// The row, if it is a finished one that no stage has changed.
-    pub(crate) fn as_finished(&self) -> Option<&FinishedRow> {
-        match &self.content {
-            Content::Parts(_) => None,
-            Content::Finished(row) => Some(row),
-        }
-    }
-
-    /// The parts, to be changed.
-    fn into_parts(self) -> Vec<Part> {
-        match self.content {
-            Content::Parts(parts) => parts,
-            Content::Finished(row) => row.parts().to_vec(),
-        }
+        Self { parts, len, width }
     }
 
     /// Replaces each id by what `f` returns for its place and id. The number of ids, the documents and their positions
@@ -85,10 +52,8 @@ impl Sequence {
     /// In a loader the ids must be less than the tokenizer's vocabulary size; otherwise the stage that gives them fails
     /// with an [`Error::Stage`](crate::Error::Stage).
     #[must_use]
-    pub fn map_ids(self, mut f: impl FnMut(IdPlace, u32) -> u32) -> Self {
-        let width = self.width;
-        let mut parts = self.into_parts();
-        for part in &mut parts {
+    pub fn map_ids(mut self, mut f: impl FnMut(IdPlace, u32) -> u32) -> Self {
+        for part in &mut self.parts {
             let (position, ids) = (part.position(), part.ids());
             let places = (part.offset()..).map(|offset| IdPlace { position, offset });
             let mapped: Vec<u32> = places.zip(ids.iter()).map(|(place, id)| f(place, *id)).collect();
@@ -96,16 +61,14 @@ impl Sequence {
                 *part = part.replaced(mapped);
             }
         }
-        Self::new(parts, width)
+        self
     }
 
     /// Returns the row without the parts of documents for which `is_excluded` is true. Later parts move up, and padding
     /// fills the end.
-    pub(crate) fn without(self, is_excluded: impl Fn(&Position) -> bool) -> Self {
-        let width = self.width;
-        let mut parts = self.into_parts();
-        parts.retain(|part| !is_excluded(&part.position()));
-        Self::new(parts, width)
+    pub(crate) fn without(mut self, is_excluded: impl Fn(&Position) -> bool) -> Self {
+        self.parts.retain(|part| !is_excluded(&part.position()));
+        Self::new(self.parts, self.width)
     }
 
     /// Returns the same row, `width` ids wide.
@@ -119,10 +82,7 @@ impl Sequence {
 
     /// The parts, in order.
     pub fn parts(&self) -> &[Part] {
-        match &self.content {
-            Content::Parts(parts) => parts,
-            Content::Finished(row) => row.parts(),
-        }
+        &self.parts
     }
 
     /// The number of ids, without padding.
@@ -142,7 +102,7 @@ impl Sequence {
 
     /// The ids, without padding.
     pub fn ids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.parts().iter().flat_map(|part| {
+        self.parts.iter().flat_map(|part| {
             let ids = part.ids();
             (0..ids.len()).map(move |at| ids[at])
         })

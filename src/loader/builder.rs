@@ -75,7 +75,7 @@ impl LoaderBuilder {
         self.config.sources = self.config.seeded_sources();
         for source in &mut self.config.sources {
             source.epochs = None;
-            if !matches!(source.kind, SourceKind::Shards | SourceKind::Rows) {
+            if source.kind != SourceKind::Shards {
                 source.split = None;
             }
         }

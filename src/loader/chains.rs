@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt, stream};
+use futures::{Stream, StreamExt};
 
 use super::custom::{self, CustomStages, SequenceStream};
 use super::custom_source::CustomSource;
@@ -39,7 +39,7 @@ pub(super) struct Chains {
 
 impl Chains {
     /// The rows that one lane makes of one source, from `at` on.
-    pub(super) fn sequences(
+    fn sequences(
         &self,
         lane: usize,
         source: usize,
@@ -48,24 +48,20 @@ impl Chains {
         gauge: &LaneGauge,
     ) -> SequenceStream {
         let Config { seed, pipeline, .. } = &self.config;
+        let budget = gauge.budgets[source].clone();
+        let on_error = self.config.sources[source].on_error;
+        let cache = self.caches[source].clone();
+        let source = self.source.only(source).with_cache(cache);
         let deal = Lane {
             lane,
             lanes: pipeline.lanes(),
             seed: *seed,
             shuffle_splits: pipeline.shuffle_splits,
             shuffle_global: pipeline.shuffles_globally(),
-            interleave: 1,
+            interleave: interleave(pipeline, self.holdout.side, &source),
             epochs,
             holdout: self.holdout,
         };
-        let budget = gauge.budgets[source].clone();
-        if self.source.origin(source).rows().is_some() {
-            return self.stored_rows(source, deal, at, gauge, budget);
-        }
-        let on_error = self.config.sources[source].on_error;
-        let cache = self.caches[source].clone();
-        let source = self.source.only(source).with_cache(cache);
-        let deal = Lane { interleave: interleave(pipeline, self.holdout.side, &source), ..deal };
         let source = source.with_budget(budget.clone()).with_meter(gauge.source.clone());
         let (documents, recorder) = match &self.custom_source {
             Some(custom) => (custom.documents(deal, at), None),
@@ -104,7 +100,8 @@ impl Chains {
         }
     }
 
-    /// A lane's documents as ids, shuffled and packed into rows. `keeps_all` says that the tokenizer left none out.
+    /// A lane's documents as ids, shuffled and packed into rows, behind the custom stages for rows. `keeps_all` says that
+    /// the tokenizer left none out.
     fn rows(
         &self,
         tokens: impl Stream<Item = Result<Tracked<Tokens>>> + Unpin + Send + 'static,
@@ -122,33 +119,6 @@ impl Chains {
             .with_meter(gauge.shuffle.clone())
             .pack(pipeline.packing(), at)
             .with_meter(gauge.pack.clone());
-        self.finished(rows, at, gauge, budget)
-    }
-
-    /// The finished rows of a lane.
-    fn stored_rows(
-        &self,
-        source: usize,
-        deal: Lane,
-        at: &LaneCursor,
-        gauge: &LaneGauge,
-        budget: Arc<Budget>,
-    ) -> SequenceStream {
-        let from = self.source.clone().with_budget(budget.clone()).with_meter(gauge.source.clone());
-        match from.stored_rows(source, deal, at) {
-            Some(rows) => self.finished(rows, at, gauge, budget),
-            None => stream::empty().boxed(),
-        }
-    }
-
-    /// Rows, behind the custom stages.
-    fn finished(
-        &self,
-        rows: impl Stream<Item = Result<Tracked<Sequence>>> + Unpin + Send + 'static,
-        at: &LaneCursor,
-        gauge: &LaneGauge,
-        budget: Arc<Budget>,
-    ) -> SequenceStream {
         if self.stages.rows.is_empty() {
             return self.bounded(rows, budget);
         }

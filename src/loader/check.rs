@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::custom::CustomStages;
-use super::ready::{Ready, ready};
-use super::{budgets, exclude, rows, shards, stored_tokenizer, tokenizer};
+use super::ready::ready;
+use super::resolved::resolved_with;
+use super::{budgets, exclude, shards, tokenizer};
 use crate::config::{Config, SourceKind, TokenizerKind, names};
 use crate::error::Result;
 use crate::source::{Side, Source};
@@ -47,7 +47,7 @@ pub struct CheckedSource {
     pub files: usize,
     /// Their length as they are stored, in bytes.
     pub bytes: u64,
-    /// How many splits, or finished rows, are dealt to the lanes in an epoch.
+    /// How many splits are dealt to the lanes in an epoch.
     pub splits: usize,
 }
 
@@ -69,22 +69,17 @@ pub struct CheckedTokenizer {
 pub async fn check(config: &Config) -> Result<Checked> {
     config.validate()?;
     let source = Source::from_config(config).await?;
-    let mut config = config.clone();
-    stored_tokenizer::adopt(&mut config, &source);
-    rows::adopt(&mut config, &source)?;
-    let config = &config;
-    let Ready { config, world } = ready(config, &source)?;
+    let config = resolved_with(config.clone(), &source.clone().quiet(), None);
+    let world = ready(&config, &source)?;
     exclude::check(&config, &source).await?;
     let tokenizer = match tokenizer::unlearned(&config, &source).await? {
         Some(found) => {
             shards::check(&source, &*found, false)?;
-            rows::check(&source, &*found, &CustomStages::default())?;
             tokenizer::encoder(&config.tokenizer, &found)?;
             tokenizer::warn_of_template(&config.tokenizer, &*found);
             let name = match (&config.tokenizer.path, config.tokenizer.kind) {
                 (_, TokenizerKind::Bytes) => "bytes".to_owned(),
                 (Some(path), _) => path.display().to_string(),
-                (None, _) if source.shards().next().is_none() => "that of the rows".to_owned(),
                 (None, _) => "that of the token shards".to_owned(),
             };
             CheckedTokenizer { name: Some(name), vocab_size: found.vocab_size() }
@@ -103,7 +98,7 @@ pub async fn check(config: &Config) -> Result<Checked> {
             kind: settings.kind,
             files: summary.files,
             bytes: summary.bytes,
-            splits: source.dealt_rows().map_or_else(|| source.splits(), |rows| rows as usize),
+            splits: source.splits(),
         }
     });
     let pipeline = &config.pipeline;

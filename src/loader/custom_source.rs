@@ -8,7 +8,7 @@ use super::in_memory::InMemoryTexts;
 use crate::config::{Config, OrAuto, SourceConfig, Uneven};
 use crate::cursor::{Cursor, LaneCursor};
 use crate::error::{Error, Result};
-use crate::source::{Holdout, Lane, Source};
+use crate::source::{Holdout, Lane};
 
 /// Opens a lane of custom documents: takes the lane's number and the cursor to open it at, returns its documents.
 pub(super) type OpenDocuments = Arc<dyn Fn(usize, &LaneCursor) -> DocumentStream + Send + Sync>;
@@ -32,8 +32,8 @@ impl fmt::Debug for CustomSource {
 }
 
 impl CustomSource {
-    /// Returns a source without files for them, and adds it to the config.
-    pub(super) fn source(&self, config: &mut Config, cursor: Option<&Cursor>) -> Result<Source> {
+    /// Returns the config with a source for them.
+    pub(super) fn with_source(&self, mut config: Config, cursor: Option<&Cursor>) -> Result<Config> {
         if !config.sources.is_empty() {
             let problem = "the loader was given documents or texts; leave [[source]] out, or give it none";
             return Err(Error::config("source", problem));
@@ -56,14 +56,14 @@ impl CustomSource {
             }
             Self::InMemory(texts) => {
                 if config.pipeline.lanes == OrAuto::Auto && cursor.is_none() {
-                    config.pipeline.lanes = texts.lanes(config).into();
+                    config.pipeline.lanes = texts.lanes(&config).into();
                 }
                 "texts".to_owned()
             }
         };
         config.sources =
             vec![SourceConfig { name: Some(name), weight: Some(1.0), ..SourceConfig::default() }];
-        Ok(Source::custom())
+        Ok(config)
     }
 
     /// The same texts without those on the other side of the hold-out, if the loader splits it.

@@ -85,11 +85,6 @@ pub(super) fn fingerprint(
             }
             continue;
         }
-        if let Some(rows) = source.origin(index).rows() {
-            fields.insert(of_source(&name, "rows"), rows.summary());
-            insert_epochs(&mut fields, config, index, &name);
-            continue;
-        }
         insert_documents(&mut fields, &name, settings);
         // The first directory's settings are those of the source.
         let of_it = source.shards().filter(|(of, _)| *of == index).enumerate().skip(1);

@@ -1,7 +1,6 @@
 //! Decides how many lanes there are, and checks that they have enough to read and that all ranks take the same number
 //! of turns.
 
-use super::{rows, stored_tokenizer};
 use crate::config::{Config, OrAuto, SourceConfig, SourceKind, Uneven, names};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
@@ -17,55 +16,12 @@ const FEW: &str = "the source comes in too few pieces that can be read by themse
 /// With fewer lanes than this, documents hardly mix, however many rows a batch has.
 const FEW_LANES: usize = 16;
 
-/// Returns the config with `auto` lanes and windows set to the numbers that the loader chooses for its files, and with
-/// the settings that its finished rows fix. Other settings stay as they are.
-///
-/// # Errors
-/// The errors of opening the sources; [`Error::Config`] for a setting that contradicts the rows.
-pub async fn resolved(config: &Config) -> Result<Config> {
-    let mut config = config.clone();
-    let source = match config.sources.is_empty() {
-        true => Source::custom(),
-        false => Source::from_config(&config).await?,
-    };
-    stored_tokenizer::adopt(&mut config, &source);
-    rows::adopt(&mut config, &source)?;
-    resolve_auto(&mut config, &source, None);
-    Ok(config)
-}
-
-/// Returns the config with the settings that its finished rows fix, such as `pipeline.seq_len`, where they have their
-/// defaults. If it names no tokenizer and its rows or token shards were made of bytes, it gets the tokenizer of bytes.
-/// Any other config stays as it is. A [`Loader`](super::Loader) does this by itself. Call it if you need these settings
-/// before a loader is open, as a model does.
-///
-/// # Errors
-/// The errors of opening the sources; [`Error::Config`] for a setting that contradicts the rows.
-pub async fn with_rows(config: &Config) -> Result<Config> {
-    let mut config = config.clone();
-    let is_stored = |source: &SourceConfig| match source.kind {
-        SourceKind::Rows => true,
-        SourceKind::Shards => config.tokenizer.is_learned(),
-        _ => false,
-    };
-    if config.sources.iter().any(is_stored) {
-        let source = Source::from_config(&config).await?;
-        stored_tokenizer::adopt(&mut config, &source);
-        rows::adopt(&mut config, &source)?;
-    }
-    Ok(config)
-}
-
-/// Sets `auto` lanes and windows: as many lanes as every source has splits for, or as the cursor has.
-pub(super) fn resolve_auto(config: &mut Config, source: &Source, cursor: Option<&Cursor>) {
-    let lanes = match (config.pipeline.lanes, cursor) {
+/// How many lanes there are: if they are `auto`, as many as every source has splits for, or as the cursor has.
+pub(super) fn lanes(config: &Config, source: &Source, cursor: Option<&Cursor>) -> usize {
+    match (config.pipeline.lanes, cursor) {
         (OrAuto::Fixed(lanes), _) => lanes,
         (OrAuto::Auto, Some(cursor)) => cursor.lanes().max(1),
         (OrAuto::Auto, None) => most_lanes(config, source),
-    };
-    config.pipeline.lanes = OrAuto::Fixed(lanes);
-    if let Some(window) = config.pipeline.window() {
-        config.pipeline.window = window.into();
     }
 }
 
@@ -119,12 +75,8 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
     most
 }
 
-/// How many pieces are dealt to the lanes in an epoch: splits; documents, if all are shuffled together; or finished
-/// rows.
+/// How many pieces are dealt to the lanes in an epoch: splits or, if all documents are shuffled together, documents.
 fn pieces(config: &Config, source: &Source) -> usize {
-    if let Some(rows) = source.dealt_rows() {
-        return usize::try_from(rows).unwrap_or(usize::MAX);
-    }
     match config.pipeline.shuffles_globally() {
         true => usize::try_from(source.stored_documents()).unwrap_or(usize::MAX),
         false => source.splits(),
@@ -191,11 +143,7 @@ pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
         };
         let problem = format!(
             "{lanes} lanes, and the files of source {name} have only {splits} {}{}; {remedy}",
-            match source.origin(index) {
-                Origin::Rows(_) => "row",
-                _ if config.pipeline.shuffles_globally() => "document",
-                _ => "split",
-            },
+            if config.pipeline.shuffles_globally() { "document" } else { "split" },
             if splits == 1 { "" } else { "s" }
         );
         return Err(Error::config("pipeline.lanes", problem));
@@ -223,8 +171,7 @@ fn padding(config: &Config, source: &Source) -> f64 {
     let pipeline = &config.pipeline;
     let lanes = pipeline.lanes();
     let mut bytes = vec![0_u64; lanes];
-    // Rows are dealt one by one.
-    for index in (0..config.sources.len()).filter(|index| source.origin(*index).rows().is_none()) {
+    for index in 0..config.sources.len() {
         let deal =
             Lane { lanes, seed: config.seed, shuffle_splits: pipeline.shuffle_splits, ..Lane::default() };
         for (lane, dealt) in bytes.iter_mut().zip(source.only(index).dealt_bytes(deal)) {

@@ -15,11 +15,11 @@ use super::fingerprint::word;
 use super::gauge::Gauge;
 use crate::budget::Budget;
 use crate::config::{Config, Uneven};
-use crate::cursor::{Cursor, Length};
+use crate::cursor::Cursor;
 use crate::error::{Error, Remedy, Result};
 use crate::meter::Setting;
 use crate::shards;
-use crate::source::{Origin, of_lane};
+use crate::source::Origin;
 use crate::stage::{Rounds, Schedule};
 use crate::tasks::{self, Task};
 use crate::user_cache::{Entry, Key};
@@ -34,9 +34,9 @@ const YIELD_AFTER: u64 = 64;
 /// Returns how many rounds the stream has, counted from its start. Returns `None` if the stream is endless, or if one
 /// process has all lanes and sees where they end.
 ///
-/// If neither the cursor nor the stored rows say it, all lanes are read and counted from `start` on, each with one
-/// lane's share of the memory: in a task that begins at once, or on demand once the number is needed. The cursor keeps
-/// the result, or where to count from, as long as nothing that the result depends on changes.
+/// Unless the cursor says it, all lanes are read and counted from `start` on, each with one lane's share of the memory: in
+/// a task that begins at once, or on demand once the number is needed. The cursor keeps the result, or where to count
+/// from, as long as nothing that the result depends on changes.
 pub(super) fn rounds(
     chains: &Arc<Chains>,
     start: &mut Cursor,
@@ -67,11 +67,6 @@ pub(super) fn rounds(
         );
         return Err(Error::Merge { problem, remedy: Some(Box::new(Remedy::MergeCursors)) });
     };
-    if let Some(ends) = of_stored(chains, &from) {
-        let rounds = decided(&ends, chains.config.pipeline.uneven, &from);
-        start.set_length(Some(Length::known(of, rounds)));
-        return begun(rounds, start).map(Rounds::Known).map(Some);
-    }
     start.set_length(Some(from.count_from_here(of)));
     // For a source that the config declares endless but whose weights use nothing of it, no lane was set aside.
     let unbounded = || chains.config.sources.iter().map(|_| Budget::new(usize::MAX)).collect();
@@ -179,23 +174,6 @@ fn decided(ends: &[(u64, u64)], uneven: Uneven, from: &Cursor) -> u64 {
         Uneven::Pad | Uneven::Wrap => ends.iter().filter(|(own, _)| *own > 0).map(|(_, end)| *end).max(),
     };
     rounds.unwrap_or_default().max(from.turn().div_ceil(from.lanes() as u64))
-}
-
-/// How many turns each lane still has, its own and all, if each turn is a row of the only source and the rows are
-/// already counted.
-fn of_stored(chains: &Arc<Chains>, start: &Cursor) -> Option<Vec<(u64, u64)>> {
-    let Config { sources, pipeline, .. } = &chains.config;
-    if sources.len() > 1 || pipeline.batch_tokens.is_some() || !chains.stages.is_empty() {
-        return None;
-    }
-    let (rows, epochs) = (chains.source.only(0).dealt_rows()?, chains.config.epochs(0)?);
-    let end = |lane: usize| {
-        let at = start.at(lane, 0);
-        let of_lane = of_lane(rows, lane as u64, start.lanes() as u64);
-        let own = of_lane.saturating_mul(epochs.saturating_sub(at.epoch)).saturating_sub(at.split);
-        (own, start.turns_of(lane) + own)
-    };
-    Some((0..start.lanes()).map(end).collect())
 }
 
 /// Reads each lane to its own end, one lane after another.

@@ -9,24 +9,16 @@ use crate::source::Source;
 use crate::world::World;
 use crate::writable;
 
-/// The result of the checks.
-pub(crate) struct Ready {
-    /// With `auto` lanes and windows set.
-    pub(super) config: Config,
-    /// How many ranks share the lanes.
-    pub(super) world: usize,
-}
-
-/// Checks lanes, ranks, memory, cores, caches and the tokenizer's file against the source.
-pub(crate) fn ready(config: &Config, source: &Source) -> Result<Ready> {
+/// Checks lanes, ranks, memory, cores, caches and the tokenizer's file of a config that is
+/// [resolved](super::resolved_with) against the source. Returns how many ranks share the lanes.
+pub(crate) fn ready(config: &Config, source: &Source) -> Result<usize> {
     // Opening the loader logs warnings about the files.
-    let (mut config, source) = (config.clone(), source.clone().quiet());
-    shards::check_shuffle(&config, &source, false)?;
-    lanes::resolve_auto(&mut config, &source, None);
-    lanes::check_ranks(&config, &source)?;
+    let source = source.clone().quiet();
+    shards::check_shuffle(config, &source, false)?;
+    lanes::check_ranks(config, &source)?;
     let world = World::planned(&config.pipeline)?;
-    lanes::check(&config, &source)?;
-    budgets::check(&config, world)?;
+    lanes::check(config, &source)?;
+    budgets::check(config, world)?;
     Pinning::new(&config.pipeline.pin)?;
     for (index, settings) in config.sources.iter().enumerate() {
         if let Some(cache) = &settings.cache {
@@ -43,5 +35,5 @@ pub(crate) fn ready(config: &Config, source: &Source) -> Result<Ready> {
         );
         return Err(Error::config("tokenizer.path", problem));
     }
-    Ok(Ready { config, world })
+    Ok(world)
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::builder::LoaderBuilder;
 use super::custom::CustomStages;
 use super::custom_source::CustomSource;
-use super::{lanes, rows, shards, stored_tokenizer, tokenizer};
+use super::resolved::resolved_with;
+use super::{lanes, shards, tokenizer};
 use crate::config::Config;
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -19,7 +20,7 @@ const MOST_READING: usize = 256;
 
 /// What a loader reads, which ranks share it, and how text becomes ids.
 pub(super) struct Resolved {
-    /// With `auto` lanes and windows already set.
+    /// As [`resolved_with`] returns it. It stays as it is.
     pub(super) config: Config,
     pub(super) source: Source,
     pub(super) custom_source: Option<CustomSource>,
@@ -34,40 +35,36 @@ pub(super) struct Resolved {
 
 /// Checks the config, lists the files, and opens the tokenizer.
 pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
-    let LoaderBuilder { mut config, custom_source, tokenizer, cursor, side, on_demand, stages } = builder;
+    let LoaderBuilder { config, custom_source, tokenizer, cursor, side, on_demand, stages } = builder;
     config.validate()?;
-    let mut source = match &custom_source {
-        None => Source::from_config(&config).await?,
-        Some(custom) => custom.source(&mut config, cursor.as_ref())?,
+    let (config, source) = match &custom_source {
+        None => {
+            let source = Source::from_config(&config).await?;
+            (config, source)
+        }
+        Some(custom) => (custom.with_source(config, cursor.as_ref())?, Source::custom()),
     };
-    stored_tokenizer::adopt(&mut config, &source);
-    rows::adopt(&mut config, &source)?;
     shards::check_shuffle(&config, &source, custom_source.as_ref().and_then(CustomSource::texts).is_some())?;
-    lanes::resolve_auto(&mut config, &source, cursor.as_ref());
+    let config = resolved_with(config, &source, cursor.as_ref());
     if !on_demand && source.has_remote() {
         // Threads that wait for a store must leave some to the store's cache and to name resolution.
         let lanes = config.pipeline.lanes().min(MOST_READING);
         tasks::can_block(lanes + threads::LEAST).await?;
     }
-    let world = match side {
+    let (world, source) = match side {
         Side::Train => {
             lanes::check_ranks(&config, &source)?;
-            World::detect(&config.pipeline)?
+            (World::detect(&config.pipeline)?, source)
         }
-        // Every rank validates on the whole hold-out.
-        Side::HeldOut => World::ALONE,
+        // Every rank validates on the whole hold-out, and the training stream reports the same bad documents.
+        Side::HeldOut => (World::ALONE, source.quiet()),
     };
-    if side == Side::HeldOut {
-        // The training stream reports the same bad documents.
-        source = source.quiet();
-    }
-    source = source.with_on_demand(on_demand);
+    let source = source.with_on_demand(on_demand);
     let tokenizer = match tokenizer {
         Some(tokenizer) => tokenizer,
         None => tokenizer::open(&config, &source).await?,
     };
     shards::check(&source, &*tokenizer, !stages.documents.is_empty())?;
-    rows::check(&source, &*tokenizer, &stages)?;
     let encoder = tokenizer::encoder(&config.tokenizer, &tokenizer)?;
     Ok(Resolved { config, source, custom_source, side, world, tokenizer, encoder, stages, cursor, on_demand })
 }

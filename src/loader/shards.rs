@@ -29,7 +29,7 @@ pub(super) fn check_shuffle(config: &Config, source: &Source, has_texts: bool) -
     }
     for (index, name) in names(&config.sources).iter().enumerate() {
         let what = match source.origin(index) {
-            Origin::Shards(_) | Origin::Rows(_) => continue,
+            Origin::Shards(_) => continue,
             Origin::Program => "the program gives its documents",
             Origin::Files | Origin::Stdin | Origin::Synthetic => "it is text",
         };

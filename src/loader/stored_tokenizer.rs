@@ -1,23 +1,33 @@
-//! The tokenizer that made stored shards or rows, for a config that names none.
+//! The tokenizer that made token shards, for a config that names none.
 
-use crate::config::{Config, TokenizerConfig, TokenizerKind};
+use crate::config::{Config, SourceKind, TokenizerConfig};
+use crate::error::Result;
 use crate::source::Source;
 use crate::tokenizer::{ByteTokenizer, Tokenizer};
 
-/// Sets the tokenizer of bytes if the config names none and bytes made its token shards or rows. Any other tokenizer
-/// has its file beside the shards or rows.
-pub(super) fn adopt(config: &mut Config, source: &Source) {
-    if config.tokenizer.is_learned() && kind(config, source) == TokenizerKind::Bytes {
-        let TokenizerConfig { bos, eos, pad, .. } = std::mem::take(&mut config.tokenizer);
-        config.tokenizer = TokenizerConfig { bos, eos, pad, ..TokenizerConfig::bytes() };
+/// Returns the config with the tokenizer of bytes if it names none and bytes made its token shards. Any other config
+/// stays as it is. A [`Loader`](super::Loader) does this by itself. Call it if you look at the config's tokenizer before
+/// a loader is open.
+///
+/// # Errors
+/// The errors of opening the sources.
+pub async fn with_stored_tokenizer(config: &Config) -> Result<Config> {
+    let config = config.clone();
+    let has_shards = config.sources.iter().any(|source| source.kind == SourceKind::Shards);
+    if !config.tokenizer.is_learned() || !has_shards {
+        return Ok(config);
     }
+    let source = Source::from_config(&config).await?;
+    Ok(Config { tokenizer: stored_tokenizer(&config.tokenizer, &source), ..config })
 }
 
-/// The kind of the config's tokenizer or, if it names none, of the tokenizer that made its token shards or rows.
-pub(super) fn kind(config: &Config, source: &Source) -> TokenizerKind {
+/// The config of the tokenizer of bytes if `config` names no tokenizer and bytes made the token shards of `source`, and
+/// else `config`. Any other tokenizer has its file beside the shards.
+pub(super) fn stored_tokenizer(config: &TokenizerConfig, source: &Source) -> TokenizerConfig {
     let is_of_bytes = |(_, made): (_, &str)| made == ByteTokenizer.fingerprint();
-    match config.tokenizer.is_learned() && source.stored_fingerprint().is_some_and(is_of_bytes) {
-        true => TokenizerKind::Bytes,
-        false => config.tokenizer.kind,
+    let TokenizerConfig { bos, eos, pad, .. } = config.clone();
+    match config.is_learned() && source.stored_fingerprint().is_some_and(is_of_bytes) {
+        true => TokenizerConfig { bos, eos, pad, ..TokenizerConfig::bytes() },
+        false => config.clone(),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::ready::ready;
-use super::stored_tokenizer;
+use super::resolved::resolved_with;
 use crate::config::{Config, SpecialTokens, TokenizerConfig, TokenizerKind};
 use crate::error::Result;
 use crate::source::Source;
@@ -36,13 +36,17 @@ pub async fn open_tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
         TokenizerKind::Subwords if config.sources.is_empty() && !config.tokenizer.is_learned() => {
             subwords::load(&config.tokenizer).await
         }
-        TokenizerKind::Subwords => open(config, &Source::from_config(config).await?).await,
+        TokenizerKind::Subwords => {
+            let source = Source::from_config(config).await?;
+            let config = resolved_with(config.clone(), &source.clone().quiet(), None);
+            open(&config, &source).await
+        }
     }
 }
 
-/// As [`open_tokenizer`], for a source that is already open.
+/// As [`open_tokenizer`], for a source that is already open and a config that is [resolved](super::resolved_with).
 pub(crate) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tokenizer>> {
-    match stored_tokenizer::kind(config, source) {
+    match config.tokenizer.kind {
         TokenizerKind::Bytes => Ok(Arc::new(ByteTokenizer)),
         TokenizerKind::Subwords => {
             // Both learning and testing read the corpus.
@@ -52,7 +56,7 @@ pub(crate) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tok
     }
 }
 
-/// The tokenizer of a config, untested; `None` if it would be learned.
+/// The tokenizer of a resolved config, untested; `None` if it would be learned.
 pub(super) async fn unlearned(config: &Config, source: &Source) -> Result<Option<Arc<dyn Tokenizer>>> {
     match config.tokenizer.kind {
         TokenizerKind::Bytes => Ok(Some(Arc::new(ByteTokenizer))),

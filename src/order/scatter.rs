@@ -12,9 +12,6 @@ use super::Draws;
 const ROUNDS: usize = 6;
 const ROUNDS_OF_FEW: usize = 24;
 
-/// How many items go through the network at once.
-const AT_ONCE: usize = 4;
-
 /// How many bits are few.
 const FEW: u32 = 8;
 
@@ -56,33 +53,6 @@ impl Scatter {
         item
     }
 
-    /// Replaces each of some places by its item. A place takes a few hundred steps that wait for each other, so several go
-    /// side by side.
-    pub(crate) fn at_each(&self, places: &mut [u64]) {
-        let (groups, rest) = places.as_chunks_mut();
-        for group in groups {
-            *group = self.pass_at_once(*group);
-            for item in group {
-                while *item >= self.len {
-                    *item = self.pass(*item);
-                }
-            }
-        }
-        rest.iter_mut().for_each(|place| *place = self.at(*place));
-    }
-
-    /// [`pass`](Self::pass), of several at once.
-    fn pass_at_once(&self, items: [u64; AT_ONCE]) -> [u64; AT_ONCE] {
-        let (mut high, mut low) = (items.map(|item| item >> self.shift), items.map(|item| item & self.low));
-        for [of_high, of_low] in &self.keys {
-            for (high, low) in high.iter_mut().zip(&mut low) {
-                *high = (*high ^ mixed(*low ^ of_high)) & self.high;
-                *low = (*low ^ mixed(*high ^ of_low)) & self.low;
-            }
-        }
-        std::array::from_fn(|nth| (high[nth] << self.shift) | low[nth])
-    }
-
     fn pass(&self, item: u64) -> u64 {
         let (mut high, mut low) = (item >> self.shift, item & self.low);
         for [of_high, of_low] in &self.keys {
@@ -116,9 +86,6 @@ mod tests {
         let lens = (1..=18).flat_map(|power| (1_u64 << power) - 1..=(1 << power) + 1);
         for len in (0..70).chain(lens) {
             let mut items = all("once", &[len], len);
-            let mut each: Vec<u64> = (0..len).collect();
-            Scatter::new("once", &[len], len).at_each(&mut each);
-            assert_eq!(each, items, "{len}");
             items.sort_unstable();
             assert!(items.into_iter().eq(0..len), "{len}");
         }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::config::{Config, names};
 use crate::error::{Error, Result};
 use crate::lock::DirLock;
-use crate::rows::ROW_MANIFEST;
 use crate::shards::{
     MANIFEST, Manifest, SegmentPlan, ShardPlace, TOKENIZER, TOKENIZER_BYTES, marker, seal, sweep, there,
 };
@@ -15,7 +14,6 @@ use crate::world::World;
 
 /// The activity of a process that holds a directory's lock, for errors.
 pub(super) const WRITES_SHARDS: &str = "writes token shards there";
-pub(super) const WRITES_ROWS: &str = "writes rows there";
 
 /// The directory of one source. No other process makes the same part of it.
 pub(super) struct TargetDirectory {
@@ -54,19 +52,17 @@ pub(super) fn places(config: &Config, directory: &Path, stores: &Arc<Stores>) ->
     })
 }
 
-/// Makes the directories of a config's sources, and locks this process's part of them. `what` describes the work for
-/// errors.
+/// Makes the directories of a config's sources, and locks this process's part of them.
 pub(super) fn take(
     config: &Config,
     directory: &Path,
     world: World,
     stores: &Arc<Stores>,
-    what: &'static str,
 ) -> Result<Vec<TargetDirectory>> {
     let take = |place: ShardPlace| {
         let lock = |path: &Path| match world.size {
-            1 => DirLock::take(path, what),
-            _ => DirLock::take_file(path, &marker(world), what),
+            1 => DirLock::take(path, WRITES_SHARDS),
+            _ => DirLock::take_file(path, &marker(world), WRITES_SHARDS),
         };
         let lock = match place.directory().map(lock).transpose() {
             // Complete shards can be checked where nothing can be written.
@@ -78,81 +74,45 @@ pub(super) fn take(
     places(config, directory, stores)?.into_iter().map(take).collect()
 }
 
-/// Whether token shards or rows were begun there.
+/// Whether token shards were begun there.
 fn has_shards(place: &ShardPlace) -> bool {
-    place.look().is_ok_and(|(files, _)| [MANIFEST, ROW_MANIFEST].iter().any(|name| files.contains_key(*name)))
-}
-
-/// Removes the leftovers of killed processes from a directory, calls `start` to start or check it, and keeps the
-/// tokenizer in it. Refuses a directory with the manifest `other`, which is of `there`, where `wanted` are prepared.
-/// The caller holds the lock of its part. Returns the result of `start`. It blocks.
-pub(super) fn enter<M>(
-    place: &ShardPlace,
-    other: &str,
-    [there, wanted]: [&str; 2],
-    tokenizer: Option<&str>,
-    start: impl FnOnce() -> Result<M>,
-) -> Result<M> {
-    match place.directory() {
-        Some(directory) => sweep(directory)?,
-        // There a killed process leaves its segments. What cannot be removed does no harm.
-        None => drop(sweep(&std::env::temp_dir())),
-    }
-    if place.look()?.0.contains_key(other) {
-        let problem = format!(
-            "{}: {there} are there; prepare {wanted} into an empty directory",
-            place.path().display()
-        );
-        return Err(Error::Corpus { problem });
-    }
-    let manifest = start()?;
-    if let Some(json) = tokenizer
-        && place.read(TOKENIZER, TOKENIZER_BYTES)?.as_deref() != Some(json.as_bytes())
-    {
-        place.write(TOKENIZER, json.into())?;
-    }
-    Ok(manifest)
+    place.look().is_ok_and(|(files, _)| files.contains_key(MANIFEST))
 }
 
 /// Writes the manifest `wanted`, or checks that the existing one is the same. Returns the directory's own, whose files
 /// may have moved since.
-pub(super) fn start<M>(
-    place: &ShardPlace,
-    wanted: M,
-    create: impl FnOnce(&M, &ShardPlace) -> Result<bool>,
-    load: impl FnOnce(&ShardPlace) -> Result<M>,
-    check: impl FnOnce(&M, &M, &ShardPlace) -> Result<()>,
-) -> Result<M> {
-    if create(&wanted, place)? {
+fn start(place: &ShardPlace, wanted: Manifest) -> Result<Manifest> {
+    if wanted.create(place)? {
         return Ok(wanted);
     }
-    let own = load(place)?;
-    check(&own, &wanted, place)?;
+    let own = Manifest::load(place)?;
+    own.check(&wanted, place)?;
     Ok(own)
 }
 
-/// Notes in a store that a part of many was begun. On a disk its lock does.
-pub(super) fn mark_part(place: &ShardPlace, world: World) -> Result<()> {
-    match place.directory().is_none() && world.size > 1 {
-        true => place.write(&marker(world), Vec::new()),
-        false => Ok(()),
-    }
-}
-
-/// Starts the directory, or checks that it has the same corpus and tokenizer. Returns the work of this process. The
-/// caller holds the lock of its part. It blocks.
+/// Removes the leftovers of killed processes, and starts the directory, or checks that it has the same corpus and
+/// tokenizer. Returns the work of this process. The caller holds the lock of its part. It blocks.
 pub(super) fn begin(
     place: &ShardPlace,
     wanted: Manifest,
     tokenizer: Option<&str>,
     world: World,
 ) -> Result<Missing> {
-    let manifest = enter(place, ROW_MANIFEST, ["rows", "token shards"], tokenizer, || {
-        start(place, wanted, Manifest::create, Manifest::load, Manifest::check)
-    })?;
+    match place.directory() {
+        Some(directory) => sweep(directory)?,
+        // There a killed process leaves its segments. What cannot be removed does no harm.
+        None => drop(sweep(&std::env::temp_dir())),
+    }
+    let manifest = start(place, wanted)?;
+    if let Some(json) = tokenizer
+        && place.read(TOKENIZER, TOKENIZER_BYTES)?.as_deref() != Some(json.as_bytes())
+    {
+        place.write(TOKENIZER, json.into())?;
+    }
     let (plan, there) = (SegmentPlan::new(&manifest), there(place, &manifest)?);
-    if there.missing() > 0 {
-        mark_part(place, world)?;
+    // On a disk its lock says that a part of many was begun.
+    if there.missing() > 0 && place.directory().is_none() && world.size > 1 {
+        place.write(&marker(world), Vec::new())?;
     }
     let is_missing = |segment: &usize| plan.splits(*segment).any(|split| !there.contains(split));
     let count = |segments: &[usize]| segments.iter().map(|&segment| plan.splits(segment).len() as u64).sum();

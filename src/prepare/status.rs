@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::directory;
 use crate::config::Config;
 use crate::error::Result;
-use crate::rows::{ROW_MANIFEST, RowManifest, lanes_there};
 use crate::segment::Width;
 use crate::shards::{
     LIST, MANIFEST, Manifest, PartNumbers, PartState, SegmentList, SegmentPlan, ShardPlace, parts, states,
@@ -27,18 +26,16 @@ pub struct PrepareStatus {
     pub parts: Vec<PartStatus>,
     /// Whether all of them are listed, which comes last.
     pub is_listed: bool,
-    /// Whether they are rows, whose parts count lanes instead of segments.
-    pub is_of_rows: bool,
 }
 
-/// The progress of one part of the shards, in segments; for rows, in lanes.
+/// The progress of one part of the shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PartStatus {
     /// Its number, from 1.
     pub part: usize,
-    /// The segments, or lanes, that are there.
+    /// The segments that are there.
     pub segments: usize,
-    /// All of its segments, or lanes.
+    /// All of its segments.
     pub of: usize,
 }
 
@@ -61,7 +58,7 @@ impl fmt::Display for PrepareStatus {
             return f.write_str("nothing is there yet");
         }
         let (done, of) = self.segments();
-        write!(f, "{done} of {of} {} are there", if self.is_of_rows { "lanes of rows" } else { "segments" })?;
+        write!(f, "{done} of {of} segments are there")?;
         if done == of && !self.is_listed {
             write!(f, ", and not their list: prepare any part once more")?;
         }
@@ -92,41 +89,21 @@ pub async fn status(config: &Config, directory: &Path, size: Option<usize>) -> R
 
 fn of(place: &ShardPlace, size: Option<usize>) -> Result<PrepareStatus> {
     let directory = place.path().to_owned();
-    let nothing = PrepareStatus { directory, parts: Vec::new(), is_listed: false, is_of_rows: false };
+    let nothing = PrepareStatus { directory, parts: Vec::new(), is_listed: false };
     if place.directory().is_some_and(|directory| !directory.is_dir()) {
         return Ok(nothing);
     }
     let (files, _) = place.look()?;
-    let is_listed = |identity: [u8; 32], width: Width| -> Result<bool> {
-        Ok(files.contains_key(LIST) && SegmentList::find(place, &identity, width)?.is_some())
-    };
-    let size = || size.map_or_else(|| parts(place), Ok);
-    if files.contains_key(ROW_MANIFEST) {
-        let manifest = RowManifest::load(place)?;
-        let there = lanes_there(place, &manifest)?;
-        let size = size()?;
-        let part = |part: usize| {
-            let mut status = PartStatus { part, segments: 0, of: 0 };
-            for lane in there.iter().skip(part - 1).step_by(size) {
-                status.of += 1;
-                status.segments += usize::from(lane.is_whole);
-            }
-            status
-        };
-        return Ok(PrepareStatus {
-            parts: (1..=size).map(part).collect(),
-            is_listed: is_listed(manifest.identity(), manifest.width())?,
-            is_of_rows: true,
-            ..nothing
-        });
-    }
     if !files.contains_key(MANIFEST) {
         return Ok(nothing);
     }
     let manifest = Manifest::load(place)?;
     let there = there(place, &manifest)?;
-    let states = states(&SegmentPlan::new(&manifest), size()?, |split| there.contains(split));
+    let size = size.map_or_else(|| parts(place), Ok)?;
+    let states = states(&SegmentPlan::new(&manifest), size, |split| there.contains(split));
     let part = |(part, PartState { done, of })| PartStatus { part, segments: done, of };
-    let is_listed = is_listed(manifest.identity(), Width::for_vocab(manifest.vocab_size))?;
+    let width = Width::for_vocab(manifest.vocab_size);
+    let is_listed =
+        files.contains_key(LIST) && SegmentList::find(place, &manifest.identity(), width)?.is_some();
     Ok(PrepareStatus { parts: (1..).zip(states).map(part).collect(), is_listed, ..nothing })
 }

@@ -82,7 +82,6 @@ impl Case {
                 &self.directory.path().join("shards"),
                 World::ALONE,
                 source.all_stores(),
-                WRITES_SHARDS,
             )?;
             let opened =
                 OpenedWork { source, tokenizer: Arc::new(Before(before)), directories, world: World::ALONE };

@@ -6,17 +6,16 @@ use std::sync::Arc;
 use crate::config::{Config, StoreConfig, TokenizerConfig};
 use crate::error::{Error, Result};
 use crate::loader::open_tokenizer;
-use crate::rows::RowSet;
 use crate::shards::{ShardPlace, ShardSet, TOKENIZER};
 use crate::store::Stores;
 use crate::tasks;
 use crate::tokenizer::{ByteTokenizer, Tokenizer};
 
-/// Opens the tokenizer that made the token shards or rows of a directory, or of several sources' directories in it.
+/// Opens the tokenizer that made the token shards of a directory, or of several sources' directories in it.
 ///
 /// # Errors
-/// [`Error::Corpus`] if there are no whole shards or rows; [`Error::Tokenizer`] if the tokenizer was a custom one,
-/// which left no file.
+/// [`Error::Corpus`] if there are no whole shards; [`Error::Tokenizer`] if the tokenizer was a custom one, which
+/// left no file.
 pub async fn tokenizer_of(directory: &Path) -> Result<Arc<dyn Tokenizer>> {
     let place = ShardPlace::named(directory, &Arc::new(Stores::new(&StoreConfig::default())));
     let (name, tokenizer, missing) = tasks::blocking("shards", move || of(&[place])).await?;
@@ -31,13 +30,8 @@ pub async fn tokenizer_of(directory: &Path) -> Result<Arc<dyn Tokenizer>> {
     open_tokenizer(&Config::default().with_tokenizer(TokenizerConfig::file(file))).await
 }
 
-/// The fingerprint of the tokenizer of rows or token shards, its file, and where that would be.
+/// The fingerprint of the tokenizer of token shards, its file, and where that would be.
 fn of(places: &[ShardPlace]) -> Result<(String, Option<PathBuf>, PathBuf)> {
-    // If a directory has neither, the error is about token shards.
-    if let Ok(rows) = RowSet::open(places) {
-        let first = &rows.all()[0];
-        return Ok((rows.rules().tokenizer.clone(), first.tokenizer(), first.place().of(TOKENIZER)));
-    }
     let set = ShardSet::open(places)?;
     let first = &set.all()[0];
     Ok((first.manifest().tokenizer.clone(), first.tokenizer(), first.place().of(TOKENIZER)))

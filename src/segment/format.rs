@@ -22,7 +22,7 @@ pub(crate) const BLOCK: usize = 16 << 10;
 pub(crate) const SUM: usize = 8;
 
 /// A document's entry in the index, in numbers of eight bytes.
-pub(crate) const ENTRY: usize = 6;
+pub(super) const ENTRY: usize = 6;
 
 /// A split's row in the table, in numbers of eight bytes.
 pub(crate) const ROW: usize = 6;

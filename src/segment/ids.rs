@@ -58,13 +58,6 @@ impl StoredIds {
         }
     }
 
-    /// Tells the processor that the ids `range` will be appended soon.
-    pub(crate) fn soon(&self, range: Range<usize>) {
-        if let Self::Mapped(segment) = self {
-            segment.soon(range);
-        }
-    }
-
     /// Whether both are the same ids, and not only equal ones.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {

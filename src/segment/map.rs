@@ -63,20 +63,3 @@ pub(super) fn scatter(map: &Mmap) {
     #[cfg(not(unix))]
     let _ = map;
 }
-
-/// Tells the processor that these bytes will be read soon, and does not wait for them.
-#[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "a hint to the processor is an intrinsic"))]
-pub(super) fn soon(bytes: &[u8]) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: it is a hint. It reads nothing, and does not fault, whatever the address.
-        let prefetch = |byte: &u8| unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(byte).cast()) };
-        let (lines, _) = bytes.as_chunks::<64>();
-        lines.iter().for_each(|line| prefetch(&line[0]));
-        // It may lie on two lines.
-        bytes.last().into_iter().for_each(prefetch);
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
-}

@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 use twox_hash::XxHash3_64;
 
 use super::format::{
-    BLOCK, ENTRY, Entry, HEADER, IDENTITY, MAGIC, SplitRow, StoredText, TRAILER, VERSION, Width,
+    BLOCK, Entry, HEADER, IDENTITY, MAGIC, SplitRow, StoredText, TRAILER, VERSION, Width,
 };
 use super::index::Index;
 use crate::atomic::temporary;
@@ -112,11 +112,6 @@ impl SegmentWriter {
         Self { is_synced: false, ..self }
     }
 
-    /// How many bytes an id takes.
-    pub(crate) fn width(&self) -> Width {
-        self.width
-    }
-
     /// How long it is so far, in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.at + self.index.len()
@@ -134,7 +129,13 @@ impl SegmentWriter {
 
     /// Appends a document to the split under way.
     pub(crate) fn document(&mut self, document: &StoredDocument<'_>) -> Result<()> {
-        self.ids(document.ids.unwrap_or_default())?;
+        let ids = document.ids.unwrap_or_default();
+        let bytes: Vec<u8> = match self.width {
+            Width::Two => ids.iter().flat_map(|&id| (id as u16).to_le_bytes()).collect(),
+            Width::Four => ids.iter().flat_map(|id| id.to_le_bytes()).collect(),
+        };
+        self.ids += ids.len() as u64;
+        self.write(&bytes)?;
         let entry = Entry {
             ids_end: self.ids,
             start: document.start,
@@ -142,30 +143,19 @@ impl SegmentWriter {
             share: document.share,
             text: document.ids.map_or(StoredText::Failed, |_| StoredText::Bytes(document.text_bytes as u32)),
         };
-        self.entry(entry.to_numbers())
+        self.entry(entry)
     }
 
     /// Notes in the split under way that the document at `start` was skipped.
     pub(crate) fn skip(&mut self, start: (u64, u64)) -> Result<()> {
         self.skipped += 1;
-        let entry = Entry { ids_end: self.ids, start, digest: 0, share: 1.0, text: StoredText::Skipped };
-        self.entry(entry.to_numbers())
+        self.entry(Entry { ids_end: self.ids, start, digest: 0, share: 1.0, text: StoredText::Skipped })
     }
 
-    /// Appends ids to the split under way.
-    pub(crate) fn ids(&mut self, ids: &[u32]) -> Result<()> {
-        let bytes: Vec<u8> = match self.width {
-            Width::Two => ids.iter().flat_map(|&id| (id as u16).to_le_bytes()).collect(),
-            Width::Four => ids.iter().flat_map(|id| id.to_le_bytes()).collect(),
-        };
-        self.ids += ids.len() as u64;
-        self.write(&bytes)
-    }
-
-    /// Appends an entry to the index of the split under way.
-    pub(crate) fn entry(&mut self, entry: [u64; ENTRY]) -> Result<()> {
+    fn entry(&mut self, entry: Entry) -> Result<()> {
         self.documents += 1;
-        self.index.push(entry, &self.directory).map_err(|e| Error::io(&self.directory, "write in", e))
+        let pushed = self.index.push(entry.to_numbers(), &self.directory);
+        pushed.map_err(|e| Error::io(&self.directory, "write in", e))
     }
 
     /// Ends the split under way. It is number `split` of its source.

@@ -24,7 +24,7 @@ use crate::segment::{Segment, SegmentWriter, Width};
 mod held;
 mod record;
 
-pub(crate) use record::{Recorder, SplitEvent};
+pub(crate) use record::Recorder;
 
 /// The version of the rule for which documents a split has, and of the format of segments. A release that changes one
 /// of them increments it.

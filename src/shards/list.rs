@@ -22,20 +22,20 @@ const MOST_BYTES: u64 = 4 << 30;
 pub(crate) struct SegmentList {
     /// The manifest's identity, which each segment has too.
     identity: String,
-    pub(crate) segments: Vec<ListedSegment>,
+    pub(super) segments: Vec<ListedSegment>,
 }
 
 /// One segment: its file, and its table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ListedSegment {
-    pub(crate) name: String,
-    pub(crate) len: u64,
-    pub(super) splits: Vec<[u64; ROW]>,
+pub(super) struct ListedSegment {
+    pub(super) name: String,
+    pub(super) len: u64,
+    splits: Vec<[u64; ROW]>,
 }
 
 impl SegmentList {
-    pub(crate) fn new(identity: &[u8; 32], segments: Vec<ListedSegment>) -> Self {
+    pub(super) fn new(identity: &[u8; 32], segments: Vec<ListedSegment>) -> Self {
         Self { identity: hex(identity), segments }
     }
 
@@ -49,7 +49,7 @@ impl SegmentList {
 
     /// Reads the list, if there is one, and checks that each split lies in its segment. A list of segments of another
     /// identity counts as none.
-    pub(crate) fn load(place: &ShardPlace, identity: &[u8; 32], width: Width) -> Result<Option<Self>> {
+    pub(super) fn load(place: &ShardPlace, identity: &[u8; 32], width: Width) -> Result<Option<Self>> {
         let Some(text) = place.read(LIST, MOST_BYTES)? else { return Ok(None) };
         Self::parse(&text, identity, width).map_err(|what| Error::Corpus {
             problem: format!(
@@ -79,33 +79,33 @@ impl SegmentList {
     }
 
     /// The length of each segment, by its name.
-    pub(crate) fn lengths(self) -> HashMap<String, u64> {
+    pub(super) fn lengths(self) -> HashMap<String, u64> {
         self.segments.into_iter().map(|segment| (segment.name, segment.len)).collect()
     }
 
     /// Writes the list.
-    pub(crate) fn write(&self, place: &ShardPlace) -> Result<()> {
+    pub(super) fn write(&self, place: &ShardPlace) -> Result<()> {
         let text = serde_json::to_vec(self).map_err(|e| Error::io(place.path(), "write in", e.into()))?;
         place.write(LIST, text)
     }
 }
 
 impl ListedSegment {
-    pub(crate) fn of(segment: &Segment) -> Self {
+    fn of(segment: &Segment) -> Self {
         let name = segment.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         Self::new(name, segment.len(), segment.rows())
     }
 
-    pub(crate) fn new(name: String, len: u64, rows: &[SplitRow]) -> Self {
+    pub(super) fn new(name: String, len: u64, rows: &[SplitRow]) -> Self {
         Self { name, len, splits: rows.iter().map(|row| row.to_numbers()).collect() }
     }
 
     /// The rows of its splits.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = SplitRow> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = SplitRow> {
         self.splits.iter().map(|row| SplitRow::from_numbers(*row))
     }
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

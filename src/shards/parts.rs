@@ -25,7 +25,7 @@ pub(crate) fn marker(World { rank, size }: World) -> String {
 }
 
 /// The part that a file name stands for.
-pub(crate) fn marked(name: &OsStr) -> Option<World> {
+pub(super) fn marked(name: &OsStr) -> Option<World> {
     let (part, size) = name.to_str()?.strip_prefix(PART)?.split_once(OF)?;
     let (part, size): (usize, usize) = (part.parse().ok()?, size.parse().ok()?);
     (1..=size).contains(&part).then(|| World { rank: part - 1, size })

@@ -109,7 +109,7 @@ fn read(
 ///
 /// # Errors
 /// [`Error::Corpus`] if one is not a segment of this identity.
-pub(crate) fn tables(
+fn tables(
     place: &ShardPlace,
     files: &[&PlacedFile],
     identity: &[u8; 32],

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use super::manifest::MANIFEST;
+use super::manifest::{MANIFEST, Manifest};
 use super::{PlacedFile, ScatteredSums, ShardPlace, ShardedFile, Shards, StoredSplit};
 use crate::error::{Error, Result};
 use crate::tokenizer::name_of;
@@ -27,7 +27,7 @@ impl ShardSet {
     /// [`Error::Corpus`] if there are none, if splits are missing, or if several tokenizers made them;
     /// [`Error::Io`].
     pub(crate) fn open(places: &[ShardPlace]) -> Result<Self> {
-        let found = places.iter().map(|place| places_with(place, MANIFEST)).collect::<Result<Vec<_>>>()?;
+        let found = places.iter().map(with_manifest).collect::<Result<Vec<_>>>()?;
         let found = sorted(found.concat());
         let mut remote = 0;
         let open = |place: &ShardPlace| {
@@ -110,23 +110,22 @@ impl ShardSet {
 }
 
 /// Places in the order of their names, each once.
-pub(crate) fn sorted(mut places: Vec<ShardPlace>) -> Vec<ShardPlace> {
+fn sorted(mut places: Vec<ShardPlace>) -> Vec<ShardPlace> {
     places.sort_by(|a, b| bytes(a).cmp(bytes(b)));
     places.dedup_by(|a, b| bytes(a) == bytes(b));
     places
 }
 
-/// The places with a manifest of this name: the place itself, or those of several sources, which `prepare` puts within
-/// it.
-pub(crate) fn places_with(place: &ShardPlace, manifest: &str) -> Result<Vec<ShardPlace>> {
-    if place.directory().is_some_and(|directory| directory.join(manifest).exists() || !directory.is_dir()) {
+/// The places with a manifest: the place itself, or those of several sources, which `prepare` puts within it.
+fn with_manifest(place: &ShardPlace) -> Result<Vec<ShardPlace>> {
+    if place.directory().is_some_and(|directory| Manifest::is_in(directory) || !directory.is_dir()) {
         return Ok(vec![place.clone()]);
     }
     if place.is_plain() {
         return Ok(vec![place.clone()]);
     }
     let (files, within) = place.look()?;
-    if files.contains_key(manifest) {
+    if files.contains_key(MANIFEST) {
         return Ok(vec![place.clone()]);
     }
     let within = within.iter().filter(|name| !name.starts_with('.')).map(|name| place.join(name));
@@ -134,7 +133,7 @@ pub(crate) fn places_with(place: &ShardPlace, manifest: &str) -> Result<Vec<Shar
     // If some have shards, one without is not finished yet. If none has, the error names the place itself.
     let mut is_of_several = false;
     for place in &within {
-        is_of_several |= place.look()?.0.contains_key(manifest);
+        is_of_several |= place.look()?.0.contains_key(MANIFEST);
     }
     Ok(if is_of_several { within } else { vec![place.clone()] })
 }

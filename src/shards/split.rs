@@ -162,17 +162,6 @@ impl StoredSplit {
         index + Entry::BYTES * nth.saturating_sub(1)..index + Entry::BYTES * (nth + 1)
     }
 
-    /// Where its index is, in bytes from the split's beginning.
-    pub(crate) fn index_bytes(&self) -> Range<usize> {
-        (self.row.index_at(self.width) - self.row.at) as usize
-            ..(self.row.sums_at(self.width) - self.row.at) as usize
-    }
-
-    /// Where its ids begin among those of its segment's file, if that is on this machine.
-    pub(crate) fn first_id(&self) -> usize {
-        self.row.at as usize / self.width.bytes()
-    }
-
     /// Where some of the ids are, in bytes from the split's beginning.
     ///
     /// # Errors
@@ -190,24 +179,10 @@ impl StoredSplit {
     }
 
     /// Some bytes of a split of a local segment, after checking their blocks.
-    pub(crate) fn mapped_bytes(&self, bytes: Range<usize>) -> Result<&[u8]> {
+    pub(super) fn mapped_bytes(&self, bytes: Range<usize>) -> Result<&[u8]> {
         match &self.bytes {
             Bytes::Mapped(segment, number) => segment.bytes(*number, bytes),
             Bytes::Unopened(segment) | Bytes::Opened(segment, _) => Err(unopened(segment)),
-        }
-    }
-
-    /// Tells the processor that some bytes will be read soon, if the segment is local.
-    pub(crate) fn soon(&self, bytes: Range<usize>) {
-        if let Bytes::Mapped(segment, number) = &self.bytes {
-            segment.soon_bytes(*number, bytes);
-        }
-    }
-
-    /// Says that some bytes will be read soon, if the segment is local, whether they were read before or not.
-    pub(crate) fn will_need_again(&self, bytes: Range<usize>) {
-        if let Bytes::Mapped(segment, number) = &self.bytes {
-            segment.will_need_again(*number, bytes);
         }
     }
 

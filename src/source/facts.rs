@@ -17,7 +17,6 @@ use crate::config::SourceConfig;
 use crate::cursor::SAMPLES;
 use crate::error::Result;
 use crate::files::File;
-use crate::rows::{RowFile, RowSet};
 use crate::shards::{Manifest, ShardedFile, Shards};
 use crate::store::{Cancellable, Stores};
 
@@ -49,12 +48,6 @@ impl Source {
         held.saturating_mul(interleave)
     }
 
-    /// How many rows there are, if the dealt files belong to a source of finished rows.
-    pub(crate) fn dealt_rows(&self) -> Option<u64> {
-        let source = self.files().get(self.dealt.start).filter(|_| !self.dealt.is_empty())?.source;
-        self.origin(source).rows().map(|rows| rows.run(false).len())
-    }
-
     /// How many of the dealt documents are in token shards.
     pub fn stored_documents(&self) -> u64 {
         let shards = (!self.dealt.is_empty()).then(|| self.corpus.shard_set(self.first_split())).flatten();
@@ -73,7 +66,7 @@ impl Source {
     /// The stores that hold files or token shards; `None` if all are local.
     pub(crate) fn stores(&self) -> Option<&Arc<Stores>> {
         let has_files = self.files().iter().any(|file| file.location.is_remote());
-        let has_segments = self.corpus.origins.iter().any(|origin| !origin.remote().is_empty());
+        let has_segments = self.corpus.origins.iter().any(|origin| origin.remote().next().is_some());
         (has_files || has_segments).then_some(&self.corpus.stores)
     }
 
@@ -111,7 +104,7 @@ impl Source {
         let has_text = |source: &usize| match self.corpus.origins[*source] {
             Origin::Files | Origin::Synthetic => true,
             Origin::Stdin => is_all,
-            Origin::Shards(_) | Origin::Rows(_) | Origin::Program => false,
+            Origin::Shards(_) | Origin::Program => false,
         };
         let sources = 0..self.corpus.settings.len();
         match sources.clone().all(|source| has_text(&source)) {
@@ -144,27 +137,15 @@ impl Source {
         shards.flat_map(|(index, all)| all.iter().map(move |shards| (index, shards)))
     }
 
-    /// The finished rows of each source that has them, with the number of the source.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (usize, &Arc<RowSet>)> {
-        self.corpus.origins.iter().enumerate().filter_map(|(index, origin)| Some((index, origin.rows()?)))
-    }
-
-    /// The file of the tokenizer that made the first token shards or rows, if there are any and it has one.
+    /// The file of the tokenizer that made the first token shards, if there are any and it has one.
     #[cfg(feature = "tokenizers")]
     pub(crate) fn stored_tokenizer(&self) -> Option<PathBuf> {
-        match self.shards().next() {
-            Some((_, shards)) => shards.tokenizer(),
-            None => self.rows().next().and_then(|(_, rows)| rows.all()[0].tokenizer()),
-        }
+        self.shards().next().and_then(|(_, shards)| shards.tokenizer())
     }
 
-    /// The first token shards or rows, if there are any: where they are, and the fingerprint of the tokenizer that made
-    /// them.
+    /// The first token shards, if there are any: where they are, and the fingerprint of the tokenizer that made them.
     pub(crate) fn stored_fingerprint(&self) -> Option<(&Path, &str)> {
-        match self.shards().next() {
-            Some((_, shards)) => Some((shards.place().path(), &*shards.manifest().tokenizer)),
-            None => self.rows().next().map(|(_, rows)| (rows.path(), &*rows.rules().tokenizer)),
-        }
+        self.shards().next().map(|(_, shards)| (shards.place().path(), &*shards.manifest().tokenizer))
     }
 
     /// The number of the first dealt file, among those of all sources.
@@ -186,16 +167,6 @@ impl Source {
             self.summary(),
             samples.map_or_else(String::new, |samples| format!("{SAMPLES}{samples}"))
         ))
-    }
-
-    /// The dealt files, as finished rows describe them.
-    pub(crate) fn row_files(&self) -> Vec<RowFile> {
-        let file = |number: usize| {
-            let File { location, len, unit, etag, .. } = self.files()[number].clone();
-            let path = location.as_path().to_owned();
-            RowFile { path, len, unit, etag, root: self.files().root(number) }
-        };
-        self.dealt.clone().map(file).collect()
     }
 
     /// Whether a document of file `file` may begin at `byte`: at the file's start, after a line's end, or where a

@@ -16,8 +16,6 @@
 //! - `group`: the documents of one read, and the policy for bad ones
 //! - `gather`: puts the documents that a step found in several splits into one order
 //! - `cached`: the cached tokens of a source's splits
-//! - `rows`, `row_reader`: the stream of one lane of finished rows, and the reader that looks them up
-//! - `row_places`: which finished rows of an epoch a lane reads
 //! - `splits`: all documents of one split, for token shards
 
 mod begin;
@@ -30,9 +28,6 @@ pub(super) mod group;
 mod open_split;
 pub(super) mod reader;
 pub(super) mod reads;
-pub(super) mod row_places;
-pub(super) mod row_reader;
-pub(super) mod rows;
 pub(super) mod splits;
 mod stored;
 mod texts;

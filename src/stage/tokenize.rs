@@ -4,43 +4,39 @@
 //! stream or is left out, by policy. The decision is made where documents leave in order, so it does not
 //! depend on the workers.
 //!
+//! The documents of a group come from a stream (`gather`), or the job that tokenizes them reads them itself: then text is
+//! read, cut and encoded by one thread, while it is in that core's cache.
+//!
 //! Held in memory: at most two groups for each worker and four more, as text or as ids. Lanes share these,
 //! and each lane has at least three. The cursor costs nothing: each document keeps its own.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use futures::Stream;
-use tracing::field::Empty;
+use futures::stream::Empty;
+use tracing::field::Empty as EmptyField;
 
-use super::input::Input;
 use super::window_order::Delivered;
 use super::workers::{Answer, Workers};
-use crate::budget::Budget;
 use crate::config::OnError;
 use crate::cursor::Tracked;
-use crate::document::{Document, Tokens};
+use crate::document::{Document, DocumentGroup, DocumentRead, DocumentReads, Tokens};
 use crate::error::{Error, Result};
-use crate::meter::{Held, Meter, MeterState, Work, stage_span};
+use crate::meter::{Held, Meter, MeterState, stage_span};
 use crate::shards::Recorder;
 use crate::tokenizer::Encoder;
 
+mod gather;
 mod group;
 mod skips;
 
-use group::{Encoded, budget_of, encode};
+use gather::Gather;
+use group::{Encoded, encode};
 use skips::Skips;
-
-/// The bytes of text in one blocking job. At 250 MB/s that is two milliseconds of work, some hundred times
-/// the cost of the hand-over.
-const GROUP_BYTES: usize = 512 << 10;
-
-/// A job's text is at most its budget divided by this number: the ids take four times as much as the text.
-const BUDGET_SHARE: usize = 32;
 
 /// Jobs that a lane has under way besides two for each worker. While the workers have all cores, the task
 /// that would start the next jobs may wait for some milliseconds.
@@ -49,44 +45,46 @@ pub(crate) const SPARE_JOBS: usize = 4;
 /// The guess of how many ids a KiB of text has, before any text was seen.
 const IDS_PER_KIB: usize = 256;
 
-/// The text of the first jobs of all lanes together is a job's text divided by two to this power. Each later
-/// job has twice as much.
-const FIRST_SHIFT: u32 = 4;
-
-/// The text of a lane's first job is at least a job's text divided by two to this power.
-const LEAST_SHIFT: u32 = 8;
-
 /// Jobs that a lane has under way before it took the ids of one, if no other lane needs the workers.
 const FIRST_JOBS: usize = 2;
-
-/// The most documents in one blocking job; short documents reach this bound.
-const GROUP_DOCUMENTS: usize = 4096;
 
 /// The stage of [`StageExt::tokenize`](super::StageExt::tokenize).
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub struct Tokenize<S> {
-    documents: Input<S, Tracked<Document>>,
+    groups: Groups<S>,
     encoder: Encoder,
     workers: Workers,
     meter: Arc<Meter>,
     held: Held,
-    /// Counts the time that it takes to get documents, if set.
-    upstream: Option<Arc<Meter>>,
     skips: Skips,
     recorder: Option<Recorder>,
-    /// Which of the first documents need no ids; the first document tells.
+    /// Which of the first documents need no ids.
     delivered: Option<Delivered>,
-    is_delivered: std::vec::IntoIter<bool>,
     /// How many ids a KiB of text had in the jobs so far: arenas are allocated at that size.
     ids_per_kib: Arc<AtomicUsize>,
-    group: Vec<Tracked<Document>>,
-    group_bytes: usize,
-    /// Jobs that were started, and whether the last of them found all ids stored.
+    /// How many jobs were started.
     started: u32,
-    is_stored: bool,
-    jobs: VecDeque<Answer<Encoded>>,
+    jobs: VecDeque<Job>,
     ready: Option<Encoded>,
+    ended: bool,
+}
+
+/// Where groups of documents come from.
+#[derive(Debug)]
+enum Groups<S> {
+    /// A stream.
+    Gathered(Gather<S>),
+    /// Reads, each by the job that tokenizes it; `None` after the last.
+    Read(Option<Box<dyn DocumentReads>>),
+}
+
+/// A job under way.
+#[derive(Debug)]
+struct Job {
+    answer: Answer<Encoded>,
+    /// Whether it is still waiting for its documents.
+    reads: Arc<AtomicBool>,
 }
 
 impl<S> Tokenize<S>
@@ -94,26 +92,7 @@ where
     S: Stream<Item = Result<Tracked<Document>>>,
 {
     pub(super) fn new(documents: S, encoder: Encoder, workers: Workers) -> Self {
-        let meter = Meter::new("tokenize");
-        Self {
-            documents: Input::new(documents),
-            encoder,
-            workers,
-            held: Held::new(meter.clone()),
-            meter,
-            upstream: None,
-            skips: Skips::new(OnError::default()),
-            recorder: None,
-            delivered: None,
-            is_delivered: Vec::new().into_iter(),
-            ids_per_kib: Arc::new(AtomicUsize::new(IDS_PER_KIB)),
-            group: Vec::new(),
-            group_bytes: 0,
-            started: 0,
-            is_stored: false,
-            jobs: VecDeque::new(),
-            ready: None,
-        }
+        Self::of(Groups::Gathered(Gather::new(documents)), encoder, workers)
     }
 
     /// Counts in `meter`, which other lanes may share.
@@ -125,7 +104,9 @@ where
 
     /// Counts in `meter` the time that the stages before it take within this one's task.
     pub(crate) fn with_upstream(mut self, meter: Option<Arc<Meter>>) -> Self {
-        self.upstream = meter;
+        if let Groups::Gathered(gather) = &mut self.groups {
+            gather.upstream = meter;
+        }
         self
     }
 
@@ -138,85 +119,62 @@ where
         self
     }
 
-    /// Gives the ids to a token cache as well, in order.
-    pub(crate) fn with_recorder(mut self, recorder: Option<Recorder>) -> Self {
-        self.recorder = recorder;
-        self
-    }
-
     /// Gives no ids to the documents that the shuffle behind this stage has delivered before, as `delivered` tells. The
     /// shuffle drops them. No stage in between may look at ids or leave documents out, and this one may not either.
     pub(crate) fn with_delivered(mut self, delivered: Option<Delivered>) -> Self {
         self.delivered = delivered;
         self
     }
+}
 
-    /// Ends the stream, with an error of this stage or that of the documents.
-    fn end(&mut self, own: Option<Error>) -> Poll<Option<Result<Tracked<Tokens>>>> {
-        self.jobs.clear();
-        self.ready = None;
-        self.recorder = None;
-        self.documents.end(own)
+impl Tokenize<Empty<Result<Tracked<Document>>>> {
+    /// Tokenizes the documents of `reads`.
+    pub(crate) fn of_reads(reads: Box<dyn DocumentReads>, encoder: Encoder, workers: Workers) -> Self {
+        Self::of(Groups::Read(Some(reads)), encoder, workers)
+    }
+
+    /// Gives the ids to a token cache as well, in order.
+    pub(crate) fn with_recorder(mut self, recorder: Option<Recorder>) -> Self {
+        self.recorder = recorder;
+        self
     }
 }
 
-impl<S> Tokenize<S>
-where
-    S: Stream<Item = Result<Tracked<Document>>> + Unpin,
-{
-    /// Takes documents and starts jobs until there is no room or no document.
-    fn advance(&mut self, cx: &mut Context<'_>) {
-        while self.has_room() {
-            let began = self.upstream.as_ref().map(|_| Instant::now());
-            let more = self.gather(cx);
-            if let (Some(upstream), Some(began)) = (&self.upstream, began) {
-                upstream.add_busy(began.elapsed());
-            }
-            // A short group is worth its own job only if there is nothing else to wait for.
-            let wanted = self.is_whole() || more.is_ready() || self.jobs.is_empty();
-            if self.group.is_empty() || !wanted {
-                return;
-            }
-            self.start();
+impl<S> Tokenize<S> {
+    fn of(groups: Groups<S>, encoder: Encoder, workers: Workers) -> Self {
+        let meter = Meter::new("tokenize");
+        Self {
+            groups,
+            encoder,
+            workers,
+            held: Held::new(meter.clone()),
+            meter,
+            skips: Skips::new(OnError::default()),
+            recorder: None,
+            delivered: None,
+            ids_per_kib: Arc::new(AtomicUsize::new(IDS_PER_KIB)),
+            started: 0,
+            jobs: VecDeque::new(),
+            ready: None,
+            ended: false,
         }
     }
 
-    /// Takes documents until the group is whole; ready if there is nothing to wait for.
-    fn gather(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while !self.is_whole() {
-            let Some(document) = ready!(self.documents.poll_next(cx)) else { break };
-            // A document as long as a group becomes its own group: otherwise the documents gathered before it
-            // would keep its ids. One from another corpus does too, since a group has one list of files.
-            let of_group = |first: &Tracked<Document>| {
-                Arc::ptr_eq(first.value.files(), document.value.files())
-                    && document.value.size() < most_bytes(first)
-            };
-            if !self.group.first().is_none_or(of_group) {
-                self.documents.put_back(document);
-                break;
-            }
-            self.group_bytes += document.value.size();
-            self.group.push(document);
+    /// Ends the stream.
+    fn end(&mut self, error: Option<Error>) -> Poll<Option<Result<Tracked<Tokens>>>> {
+        self.ended = true;
+        self.jobs.clear();
+        self.ready = None;
+        self.recorder = None;
+        Poll::Ready(error.map(Err))
+    }
+
+    /// Whether documents may still come.
+    fn is_open(&self) -> bool {
+        match &self.groups {
+            Groups::Gathered(gather) => gather.is_open(),
+            Groups::Read(reads) => reads.is_some(),
         }
-        Poll::Ready(())
-    }
-
-    /// Whether the group is as large as one job should be.
-    fn is_whole(&self) -> bool {
-        // The first groups are small, so that the first batch comes at once.
-        let most = self.group.first().map_or(GROUP_BYTES, most_bytes) >> self.shift();
-        self.group_bytes >= most || self.group.len() >= GROUP_DOCUMENTS
-    }
-
-    /// Whether there is room for jobs, and documents may still come for them.
-    fn wants_documents(&self) -> bool {
-        self.documents.is_open() && self.has_room()
-    }
-
-    /// The power of two that the next job's text is divided by.
-    fn shift(&self) -> u32 {
-        let of_lane = FIRST_SHIFT + self.workers.streams().ilog2();
-        of_lane.min(LEAST_SHIFT).saturating_sub(self.started)
     }
 
     /// Whether one more job may be started. At first there are few, so that another lane's first job need not
@@ -224,55 +182,93 @@ where
     fn has_room(&self) -> bool {
         let under_way = self.jobs.len();
         let taken = self.started as usize - under_way;
-        // Stored ids need no worker, so no job waits for one.
-        let ahead = if self.is_stored { 1 } else { self.workers.ahead(SPARE_JOBS) };
         let first = if self.workers.streams() > 1 { 1 } else { FIRST_JOBS };
-        under_way < ahead.min(taken + first)
+        under_way < self.workers.ahead(SPARE_JOBS).min(taken + first)
     }
 
-    fn start(&mut self) {
-        // The next job has about as many documents, except that each of the first jobs has twice as many as
-        // the one before.
-        let likely = self.group.len() << u32::from(self.shift() > 0);
-        let next = Vec::with_capacity(likely.min(GROUP_DOCUMENTS));
-        let group = std::mem::replace(&mut self.group, next);
-        self.group_bytes = 0;
-        self.started = self.started.saturating_add(1);
-        if let Some(delivered) = self.delivered.take() {
-            self.is_delivered = delivered.in_window(&group[0].cursor).into_iter();
-        }
-        let is_delivered: Vec<bool> = self.is_delivered.by_ref().take(group.len()).collect();
-        let (encoder, meter, on_error) = (self.encoder.clone(), self.meter.clone(), self.skips.on_error);
-        let moving = budget_of(&group).map(Budget::moving);
-        let ids_per_kib = self.ids_per_kib.clone();
-        self.is_stored = group.iter().all(|document| document.value.stored_ids().is_some());
-        let counts = meter.clone();
-        let encode = move |work: Option<Work>| {
-            let encoded = encode(&encoder, group, &is_delivered, moving, on_error, &ids_per_kib);
-            let (documents, tokens, bytes) = encoded.size();
-            counts.count(documents, tokens, bytes);
-            if let Some(work) = work {
-                work.note(documents, tokens, bytes);
-            }
-            encoded
+    /// Starts a job for documents that are there already.
+    fn start(&mut self, group: DocumentGroup, is_delivered: Vec<bool>) {
+        let encode = self.encode();
+        // Stored ids need no worker, and their time counts as the task's.
+        let is_stored = group.documents.iter().all(|document| document.value.stored_ids().is_some());
+        let answer = match is_stored {
+            true => Answer::run(|| encode(group, &is_delivered)),
+            false => self.workers.run(move || encode(group, &is_delivered)),
         };
-        self.jobs.push_back(match self.is_stored {
-            // It needs no worker, and its time counts as the task's.
-            true => Answer::run(|| encode(None)),
-            false => self.workers.run(move || {
-                let span =
-                    stage_span!("tokenize", "tokenize", documents = Empty, tokens = Empty, bytes = Empty);
-                encode(Some(meter.work(span)))
-            }),
-        });
+        self.push(answer, Arc::default());
+    }
+
+    /// Starts a job that reads its documents.
+    fn start_read(&mut self, DocumentRead { read, is_remote }: DocumentRead) {
+        let (encode, delivered) = (self.encode(), self.delivered);
+        let reads = Arc::new(AtomicBool::new(true));
+        let is_reading = reads.clone();
+        let read = move || {
+            let group = read();
+            is_reading.store(false, Relaxed);
+            group
+        };
+        let encode = move |group: DocumentGroup| {
+            let is_delivered = delivered.map(|delivered| delivered.of_group(&group.documents));
+            encode(group, &is_delivered.unwrap_or_default())
+        };
+        let answer = match is_remote {
+            true => self.workers.run_behind(read, encode),
+            false => self.workers.run(move || encode(read())),
+        };
+        self.push(answer, reads);
+    }
+
+    fn push(&mut self, answer: Answer<Encoded>, reads: Arc<AtomicBool>) {
+        self.started = self.started.saturating_add(1);
+        self.jobs.push_back(Job { answer, reads });
+    }
+
+    /// Encodes a group, and counts it.
+    fn encode(&self) -> impl FnOnce(DocumentGroup, &[bool]) -> Encoded + Send + 'static {
+        let (encoder, meter, on_error) = (self.encoder.clone(), self.meter.clone(), self.skips.on_error);
+        let ids_per_kib = self.ids_per_kib.clone();
+        move |group, is_delivered| {
+            let span = stage_span!(
+                "tokenize",
+                "tokenize",
+                documents = EmptyField,
+                tokens = EmptyField,
+                bytes = EmptyField
+            );
+            let work = meter.work(span);
+            let encoded = encode(&encoder, group, is_delivered, on_error, &ids_per_kib);
+            let (documents, tokens, bytes) = encoded.size();
+            meter.count(documents, tokens, bytes);
+            work.note(documents, tokens, bytes);
+            encoded
+        }
     }
 }
 
-/// How much text a group that begins with this document has. In a small budget it has less: a single document
-/// that waits downstream keeps the ids of its whole group.
-fn most_bytes(first: &Tracked<Document>) -> usize {
-    let budget = first.value.lease().budget();
-    budget.map_or(GROUP_BYTES, |budget| GROUP_BYTES.min(budget.limit() / BUDGET_SHARE))
+impl<S> Tokenize<S>
+where
+    S: Stream<Item = Result<Tracked<Document>>> + Unpin,
+{
+    /// Starts jobs until there is no room or no document.
+    fn advance(&mut self, cx: &mut Context<'_>) {
+        while self.has_room() {
+            let (started, streams) = (self.started, self.workers.streams());
+            match &mut self.groups {
+                Groups::Gathered(gather) => {
+                    let Some(group) = gather.poll_group(cx, started, streams, self.jobs.is_empty()) else { return };
+                    let is_delivered = gather.take_delivered(&mut self.delivered, &group);
+                    self.start(group, is_delivered);
+                }
+                Groups::Read(None) => return,
+                Groups::Read(reads @ Some(_)) => match reads.as_mut().map(|reads| reads.poll_read(cx)) {
+                    Some(Poll::Ready(Some(read))) => self.start_read(read),
+                    Some(Poll::Ready(None)) | None => *reads = None,
+                    Some(Poll::Pending) => return,
+                },
+            }
+        }
+    }
 }
 
 impl<S> Stream for Tokenize<S>
@@ -283,7 +279,7 @@ where
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        if this.documents.is_over() {
+        if this.ended {
             return Poll::Ready(None);
         }
         loop {
@@ -294,29 +290,35 @@ where
                         Ok(()) => continue,
                         Err(error) => return this.end(Some(error)),
                     },
-                    None => this.ready = None,
+                    None => {
+                        if let Some(error) = encoded.error.take() {
+                            return this.end(Some(error));
+                        }
+                        this.ready = None;
+                    }
                 }
             }
             this.advance(cx);
             this.held.set(this.jobs.len());
-            // If workers are idle because there are few jobs, the documents are too slow.
-            let is_starved = this.wants_documents() && this.workers.has_idle();
+            let wants_documents = this.is_open() && this.has_room();
             let Some(job) = this.jobs.front_mut() else {
-                if !this.group.is_empty() || this.documents.is_open() {
+                if this.is_open() {
                     this.held.set_state(MeterState::Starved);
                     return Poll::Pending;
                 }
                 return this.end(None);
             };
+            // If workers are idle because there are few jobs, the documents are too slow.
+            let is_starved = job.reads.load(Relaxed) || wants_documents && this.workers.has_idle();
             if let Some(recorder) = &mut this.recorder {
                 this.held.set_state(MeterState::Blocked);
                 ready!(recorder.poll_ready(cx));
             }
             this.held.set_state(if is_starved { MeterState::Starved } else { MeterState::Working });
-            let encoded = ready!(job.poll("tokenize", cx));
+            let encoded = ready!(job.answer.poll("tokenize", cx));
             this.jobs.pop_front();
             match encoded {
-                Ok(encoded) => {
+                Ok(mut encoded) => {
                     this.meter.add_wait_out(encoded.finished.elapsed());
                     if let Some(recorder) = &mut this.recorder {
                         encoded.record(&this.encoder, recorder);

@@ -4,7 +4,8 @@
 //! shuffle can tell which they are, since the cursor says how long the window is.
 
 use super::window;
-use crate::cursor::LaneCursor;
+use crate::cursor::{LaneCursor, Tracked};
+use crate::document::Document;
 use crate::order::permutation;
 
 /// The length of the first window: every lane must read one before the first batch is complete.
@@ -61,6 +62,19 @@ impl Delivered {
     pub(crate) fn new(window: usize, seed: u64, lane: usize, start: &LaneCursor) -> Self {
         let order = WindowOrder { window: window as u64, seed, lane: lane as u64 };
         Self { order, start: *start }
+    }
+
+    /// Whether each of these documents was delivered, if they come as the source counts them. Empty if the cursor does
+    /// not tell, or they are not of that window.
+    pub(super) fn of_group(&self, documents: &[Tracked<Document>]) -> Vec<bool> {
+        let Some(Tracked { cursor: first, .. }) = documents.first() else { return Vec::new() };
+        let place = |cursor: &LaneCursor| cursor.documents.saturating_sub(self.start.documents + 1) as usize;
+        if place(first) as u64 >= WindowSkip::decode(self.start.skip(first.depth())).len {
+            return Vec::new();
+        }
+        let window = self.in_window(first);
+        let is_delivered = |document: &Tracked<Document>| window.get(place(&document.cursor)) == Some(&true);
+        documents.iter().map(is_delivered).collect()
     }
 
     /// Whether each document of the window was delivered, in the order in which they are read. `first` is the cursor of

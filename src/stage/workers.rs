@@ -129,6 +129,47 @@ impl Workers {
             return Answer::run(work);
         }
         let (sender, receiver) = oneshot::channel();
+        if self.queue(sender, work) {
+            self.begin();
+        }
+        Answer(receiver)
+    }
+
+    /// Runs `work` in the same way, on what `first` gives. That may wait, so it takes a thread and no worker.
+    pub(super) fn run_behind<A: Send + 'static, T: Send + 'static>(
+        &self,
+        first: impl FnOnce() -> A + Send + 'static,
+        work: impl FnOnce(A) -> T + Send + 'static,
+    ) -> Answer<T> {
+        let (sender, receiver) = oneshot::channel();
+        let workers = self.clone();
+        let job = move || {
+            if sender.is_canceled() {
+                return;
+            }
+            match catch_unwind(AssertUnwindSafe(first)) {
+                Err(payload) => drop(sender.send(Err(payload))),
+                Ok(value) if workers.on_demand => {
+                    drop(sender.send(catch_unwind(AssertUnwindSafe(|| work(value)))));
+                }
+                Ok(value) => {
+                    if workers.queue(sender, || work(value)) {
+                        worker::working(|| workers.work());
+                    }
+                }
+            }
+        };
+        let pin = self.pin.clone();
+        tokio::task::spawn_blocking(move || Pinning::keep(pin.as_ref(), job));
+        Answer(receiver)
+    }
+
+    /// Queues work, and says whether one more worker has to be started for it, which is counted already.
+    fn queue<T: Send + 'static>(
+        &self,
+        sender: oneshot::Sender<std::thread::Result<T>>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> bool {
         let job: Job = Box::new(move || {
             if !sender.is_canceled() {
                 // If the receiver is gone by now, nobody needs the answer.
@@ -139,11 +180,7 @@ impl Workers {
         state.queued.push_back(job);
         let is_free = state.busy < state.count;
         state.busy += usize::from(is_free);
-        drop(state);
-        if is_free {
-            self.begin();
-        }
-        Answer(receiver)
+        is_free
     }
 
     /// Starts one more worker, which is counted already.

@@ -22,8 +22,6 @@ mod on_demand;
 mod order;
 #[cfg(target_os = "linux")]
 mod pin;
-/// Finished rows.
-mod rows;
 /// All documents of a source, shuffled together.
 mod shuffle_global;
 /// Documents that are made from the seed.

@@ -38,8 +38,6 @@ mod paths;
 #[cfg(unix)]
 mod prepare;
 #[cfg(unix)]
-mod rows;
-#[cfg(unix)]
 mod runs;
 mod stdin;
 mod stores;

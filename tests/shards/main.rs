@@ -3,13 +3,13 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod again;
 mod cache;
 mod exchange;
 mod formats;
 mod mds;
 mod memory;
 mod open;
-mod rows;
 mod several;
 mod text;
 mod together;

@@ -13,7 +13,6 @@ mod failures;
 mod formats;
 mod laws;
 mod repair;
-mod rows;
 mod shards;
 mod stores;
 mod verdict;

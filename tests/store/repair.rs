@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use millstream::config::{Config, TokenizerKind};
-use millstream::prepare::{prepare, prepare_rows, status};
+use millstream::prepare::{prepare, status};
 
 use super::corpus::{block_on, chain, config, files, lines, write};
 use crate::support::moto::Moto;
@@ -29,10 +29,9 @@ fn child() {
     let (config, into) = (text(Path::new(directory)), Path::new(into));
     let said = block_on(async {
         match what {
-            "shards" => {
+            "prepare" => {
                 prepare(&config, into, |_| {}).await.map(|made| format!("{} documents", made.documents))
             }
-            "rows" => prepare_rows(&config, into, |_| {}).await.map(|made| format!("{} rows", made.rows)),
             _ => status(&config, into, None).await.map(|all| format!("{} {}", all[0].is_whole(), all[0])),
         }
     });
@@ -49,7 +48,8 @@ fn a_damaged_list_and_a_segment_that_is_cut_short_are_made_anew() {
     moto.put("/repair", b"");
     let (directory, endpoint) = (tempfile::tempdir().expect("a directory"), moto.endpoint());
     write(directory.path(), &files(&[300, 40, 500]));
-    let ask = |what: &str, into: &str| {
+    let into = "s3://repair/shards";
+    let ask = |what: &str| {
         let out = tempfile::NamedTempFile::new().expect("a file");
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.args(["--exact", "repair::child", "--ignored"]).stdout(Stdio::null());
@@ -58,29 +58,27 @@ fn a_damaged_list_and_a_segment_that_is_cut_short_are_made_anew() {
         assert!(command.status().expect("it runs").success());
         std::fs::read_to_string(out.path()).expect("what it says")
     };
-    for (what, segment) in [("shards", "00000000.tokens"), ("rows", "00000-00000.rows")] {
-        let (into, at) = (format!("s3://repair/{what}"), |name: &str| format!("/repair/{what}/{name}"));
-        let get = |name: &str| moto.get(&at(name)).expect("an object");
-        let made = ask(what, &into);
-        assert!(made.ends_with(" documents") || made.ends_with(" rows"), "{made}");
-        assert!(ask("status", &into).starts_with("true "));
-        let (list, whole) = (get("segments.json"), get(segment));
+    let (list_at, segment_at) = ("/repair/shards/segments.json", "/repair/shards/00000000.tokens");
+    let get = |path: &str| moto.get(path).expect("an object");
+    let made = ask("prepare");
+    assert!(made.ends_with(" documents"), "{made}");
+    assert!(ask("status").starts_with("true "));
+    let (list, segment) = (get(list_at), get(segment_at));
 
-        moto.put(&at("segments.json"), &list[..100]);
-        let told = ask("status", &into);
-        assert!(
-            told.starts_with("false ") && told.contains("and not their list: prepare any part once"),
-            "{told}"
-        );
-        assert!(ask(what, &into).starts_with("0 "));
-        assert!(get("segments.json") == list);
+    moto.put(list_at, &list[..100]);
+    let told = ask("status");
+    assert!(
+        told.starts_with("false ") && told.contains("and not their list: prepare any part once"),
+        "{told}"
+    );
+    assert!(ask("prepare").starts_with("0 "));
+    assert!(get(list_at) == list);
 
-        moto.put(&at(segment), &whole[..whole.len() / 16 * 8]);
-        let told = ask("status", &into);
-        assert!(told.starts_with("false "), "{told}");
-        let made = ask(what, &into);
-        assert!(made.ends_with(" documents") || made.ends_with(" rows"), "{made}");
-        assert!(get(segment) == whole && get("segments.json") == list);
-        assert!(ask("status", &into).starts_with("true "));
-    }
+    moto.put(segment_at, &segment[..segment.len() / 16 * 8]);
+    let told = ask("status");
+    assert!(told.starts_with("false "), "{told}");
+    let made = ask("prepare");
+    assert!(made.ends_with(" documents"), "{made}");
+    assert!(get(segment_at) == segment && get(list_at) == list);
+    assert!(ask("status").starts_with("true "));
 }

@@ -47,7 +47,6 @@ def make(asked, python, packages, child):
         millstream=asked.millstream,
         online=os.path.join(home, "online.toml"),
         shards=os.path.join(home, "shards.toml"),
-        rows=os.path.join(home, "rows.toml"),
         batches=0,
         seconds=asked.seconds,
         wait_batches=asked.wait_batches,
@@ -82,19 +81,17 @@ def folder(packages, name):
 
 
 def tokens(plan, home, texts):
-    """The tokenizer, Millstream's shards and rows, and a file of ids for everybody else."""
-    names = ("tokenizer.json", "shards", "rows", "ids.bin")
-    tokenizer, shards, rows, ids = (os.path.join(home, name) for name in names)
+    """The tokenizer, Millstream's shards, and a file of ids for everybody else."""
+    names = ("tokenizer.json", "shards", "ids.bin")
+    tokenizer, shards, ids = (os.path.join(home, name) for name in names)
     source = f'kind = "jsonl"\nfield = "text"\npaths = ["{texts}/*.jsonl"]'
     learn = os.path.join(home, "learn.toml")
     config(learn, source, f'train = {{ vocab_size = {VOCABULARY}, sample = "16MiB" }}')
     config(plan.online, source, f'path = "{tokenizer}"')
     config(plan.shards, f'kind = "shards"\npaths = ["{shards}"]', f'path = "{tokenizer}"')
-    config(plan.rows, f'kind = "rows"\npaths = ["{rows}"]', f'path = "{tokenizer}"')
     for command in (
         ["tokenizer", "train", learn, "-o", tokenizer],
         ["prepare", plan.online, "-o", shards],
-        ["prepare", plan.online, "-o", rows, "--rows"],
         ["export", shards, "--to", "nanogpt", "--eos", EOS, "-o", ids],
     ):
         subprocess.run([plan.millstream, *command], check=True, stdout=sys.stderr)
@@ -140,7 +137,6 @@ def describe(plan, home, texts):
         "millstream": plan.millstream,
         "online": plan.online,
         "shards": plan.shards,
-        "stored_rows": plan.rows,
         "window": WINDOW,
         "seq_len": SEQ_LEN,
         "batch_size": BATCH_SIZE,

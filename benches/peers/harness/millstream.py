@@ -5,7 +5,6 @@ import statistics
 
 from . import children
 
-LOADERS = ("millstream", "millstream_rows")
 ALL = str(1 << 40)
 COMPARED = 8
 REPEATS = 3
@@ -14,7 +13,7 @@ REPEATS = 3
 def measured(plan, loader, engine, child):
     """Rates, waits, memory, resume and the work done, as of the others. The memory is the larger one of what is seen from outside and
     what the system says of the process at its end, which counts shared pages whole."""
-    config = plan.online if engine else {"millstream": plan.shards, "millstream_rows": plan.rows}[loader]
+    config = plan.online if engine else plan.shards
     firsts, peaks = [], []
 
     def bench(*options, look=None):

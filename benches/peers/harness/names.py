@@ -3,8 +3,6 @@
 LABELS = {
     "millstream": "**Millstream**",
     "millstream_python": "**Millstream, from Python**",
-    "millstream_rows": "**Millstream, finished rows**",
-    "millstream_python_rows": "**Finished rows, from Python**",
     "gigatoken": "gigatoken in a loop",
     "plain": "one Python loop",
     "pytorch": "PyTorch DataLoader",
@@ -28,11 +26,7 @@ OWN_TURNS = (
     ("online", "millstream_python", "own"),
     ("shards", "millstream", None),
     ("shards", "millstream_python", None),
-    ("shards", "millstream_rows", None),
-    ("shards", "millstream_python_rows", None),
 )
-# The wheel's loaders, and whose rate theirs is compared with.
-FROM_PYTHON = {"millstream_python": "millstream", "millstream_python_rows": "millstream_rows"}
 # The loaders that write files of their own before they read them.
 PREPARED = ("mosaic", "litdata", "nanochat")
 

@@ -14,7 +14,6 @@ class Plan:
     millstream: str
     online: str  # its config for the text
     shards: str  # and for the ids
-    rows: str  # and for the ids in rows
     batches: int  # of an epoch
     seconds: float  # to look at a rate, at most
     wait_batches: int

@@ -2,18 +2,14 @@
 
 import statistics
 
-from .names import COMPLETE, ENGINES, FROM_PYTHON, LABELS, ONLINE, OWN, OWN_TURNS, SHARDS
+from .names import COMPLETE, ENGINES, LABELS, ONLINE, OWN, OWN_TURNS, SHARDS
 
 # How busy others may keep the cores before a loader is measured.
 QUIET = 0.1
 NUMBERS = ("tokens_per_second", "first_batch_seconds", "peak_bytes", "wait_share", "resume_seconds")
 SAME = ("documents", "tokens", "checksum")
-# What is compared of the wheel, and how it is said.
-COMPARED = (
-    ("online", "millstream_python", "text"),
-    ("shards", "millstream_python", "shards"),
-    ("shards", "millstream_python_rows", "finished rows"),
-)
+# What the wheel is compared on, and how it is said.
+COMPARED = {"online": "text", "shards": "shards"}
 
 
 def median(turns):
@@ -92,8 +88,8 @@ def from_python(results):
     """How much of the program's rate its wheel keeps: of each turn, as the two ran one after the other in it."""
     rates = {(row["kind"], row["loader"]): row.get("rates", []) for row in results}
     kept = []
-    for kind, loader, what in COMPARED:
-        pairs = zip(rates.get((kind, loader), []), rates.get((kind, FROM_PYTHON[loader]), []))
+    for kind, what in COMPARED.items():
+        pairs = zip(rates.get((kind, "millstream_python"), []), rates.get((kind, "millstream"), []))
         shares = [ours / program for ours, program in pairs if ours and program]
         if shares:
             kept.append(f"{statistics.median(shares):.0%} from {what}")

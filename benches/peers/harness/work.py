@@ -22,7 +22,6 @@ class Work:
     millstream: str  # the program
     online: str  # its config for the text
     shards: str  # and for the ids
-    stored_rows: str  # and for the ids in rows
     window: int
     seq_len: int
     batch_size: int

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::words::count;
 use super::{ConfigArgs, RunConfig, nothing_held_out, print_json, print_line, progress};
 use millstream::batch::Piece;
-use millstream::loader::with_rows;
+use millstream::loader::with_stored_tokenizer;
 #[cfg(feature = "train")]
 use millstream::trail;
 use millstream::{Batch, Config, Cursor, Error, Loader, Result};
@@ -71,7 +71,7 @@ struct ShownPiece {
 
 pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
     let run = args.config.load()?;
-    let config = with_rows(&run.data).await?;
+    let config = with_stored_tokenizer(&run.data).await?;
     let cursor = match (&args.from, args.batch) {
         (Some(path), _) => Some(Cursor::load(path)?),
         (None, Some(batch)) => of_run(&run, batch)?,

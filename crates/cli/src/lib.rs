@@ -15,7 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 use millstream::atomic;
 #[cfg(feature = "train")]
 use millstream::config::PipelineConfig;
-use millstream::config::{SourceConfig, SourceKind};
+use millstream::config::SourceKind;
 use millstream::loader::LoaderBuilder;
 use millstream::tokenizer::Tokenizer;
 #[cfg(feature = "train")]
@@ -318,14 +318,12 @@ fn nothing_held_out(config: &Config) -> String {
     )
 }
 
-/// Refuses token shards and rows, for commands that need the text.
+/// Refuses token shards, for commands that need the text.
 fn needs_text(config: &Config) -> Result<()> {
-    let has_none = |source: &SourceConfig| matches!(source.kind, SourceKind::Shards | SourceKind::Rows);
-    match config.sources.iter().position(has_none) {
+    match config.sources.iter().position(|source| source.kind == SourceKind::Shards) {
         None => Ok(()),
         Some(source) => {
-            let problem =
-                "token shards and rows have no text to encode; name the text that they were made of";
+            let problem = "token shards have no text to encode; name the text that they were made of";
             Err(Error::config(format!("source.{source}.kind"), problem))
         }
     }

@@ -1,4 +1,4 @@
-//! `millstream prepare`: tokenizes the sources of a config into token shards, or packs them into finished rows.
+//! `millstream prepare`: tokenizes the sources of a config into token shards.
 
 use std::path::PathBuf;
 use std::pin::pin;
@@ -16,9 +16,7 @@ use super::words::count;
 use super::{ConfigArgs, INTERRUPTED, hint, print_json, print_line, progress, stop};
 use millstream::Result;
 use millstream::config::Config;
-use millstream::prepare::{
-    self, PrepareStatus, Prepared, PreparedRows, prepare_rows_until, prepare_until, verify_shards,
-};
+use millstream::prepare::{self, PrepareStatus, Prepared, prepare_until, verify_shards};
 use millstream::world::World;
 
 pub(super) const HELP: &str = "\
@@ -31,9 +29,6 @@ sources, each gets a directory of its name: name the directory around them to re
 Example: the third of a hundred processes that share nothing but the output
   millstream prepare configs/quickstart.toml -o /mnt/shards --part 3/100
 
-Example: rows that are packed already, for [[source]] kind = \"rows\", paths = [\"rows\"]
-  millstream prepare configs/quickstart.toml -o rows --rows
-
 Slurm job arrays, srun, torchrun, mpirun and Kubernetes indexed jobs say which part it is, without --part. All parts
 together make what one process makes, byte for byte. Any of them can go on on another machine.";
 
@@ -45,10 +40,6 @@ pub(super) struct PrepareArgs {
     /// Where to write them: a directory, or a prefix in a store, such as s3://bucket/tokens.
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
-
-    /// Make finished rows instead of token shards: the documents packed as [pipeline] says, to be read in any order.
-    #[arg(long)]
-    rows: bool,
 
     /// Make only this part of the shards, counted from 1. The default is what the launcher says, or everything.
     #[arg(long, value_name = "PART/PARTS", value_parser = part)]
@@ -83,75 +74,21 @@ fn part(text: &str) -> Result<World, String> {
 }
 
 #[derive(Serialize)]
-struct Done<P> {
+struct Done {
     #[serde(flatten)]
-    prepared: P,
+    prepared: Prepared,
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     verified: Option<bool>,
 }
 
-/// What was prepared, in words: of shards their splits, of rows their lanes.
-trait Told: Serialize {
-    /// Whether it was stopped, and whether all parts are there.
-    fn state(&self) -> (bool, bool);
-    /// How many pieces of this part are done, of how many, and how many of other parts are not; and what one is called.
-    fn pieces(&self) -> (u64, u64, u64, &'static str);
-    /// Whether anything was made now.
-    fn is_any(&self) -> bool;
-    /// A few words of it.
-    fn short(&self) -> String;
-    /// What was made now.
-    fn made(&self, seconds: f64) -> String;
-}
-
-impl Told for Prepared {
-    fn state(&self) -> (bool, bool) {
-        (self.is_stopped, self.is_whole())
-    }
-
-    fn pieces(&self) -> (u64, u64, u64, &'static str) {
-        (self.splits, self.of, self.left_to_others, "split")
-    }
-
-    fn is_any(&self) -> bool {
-        self.documents + self.skipped > 0
-    }
-
-    fn short(&self) -> String {
-        format!("{} documents", self.documents)
-    }
-
-    fn made(&self, seconds: f64) -> String {
-        let Prepared { documents, skipped, text_bytes, tokens, .. } = self;
-        let rate = *text_bytes as f64 / 1e6 / seconds.max(1e-9);
-        let skipped = if *skipped > 0 { format!(" ({skipped} skipped)") } else { String::new() };
-        let (documents, tokens) = (count(*documents, "document"), count(*tokens, "token"));
-        format!("{documents}{skipped}, {tokens}, {rate:.0} MB/s")
-    }
-}
-
-impl Told for PreparedRows {
-    fn state(&self) -> (bool, bool) {
-        (self.is_stopped, self.is_whole())
-    }
-
-    fn pieces(&self) -> (u64, u64, u64, &'static str) {
-        (self.lanes, self.of, self.left_to_others, "lane")
-    }
-
-    fn is_any(&self) -> bool {
-        self.rows > 0
-    }
-
-    fn short(&self) -> String {
-        format!("{} rows", self.rows)
-    }
-
-    fn made(&self, seconds: f64) -> String {
-        let rate = self.tokens as f64 / 1e6 / seconds.max(1e-9);
-        format!("{}, {}, {rate:.1} M tokens/s", count(self.rows, "row"), count(self.tokens, "token"))
-    }
+/// What was made in so many seconds, in words.
+fn made(prepared: &Prepared, seconds: f64) -> String {
+    let Prepared { documents, skipped, text_bytes, tokens, .. } = prepared;
+    let rate = *text_bytes as f64 / 1e6 / seconds.max(1e-9);
+    let skipped = if *skipped > 0 { format!(" ({skipped} skipped)") } else { String::new() };
+    let (documents, tokens) = (count(*documents, "document"), count(*tokens, "token"));
+    format!("{documents}{skipped}, {tokens}, {rate:.0} MB/s")
 }
 
 pub(super) async fn run(args: PrepareArgs, json: bool) -> Result<ExitCode> {
@@ -172,43 +109,36 @@ pub(super) async fn run(args: PrepareArgs, json: bool) -> Result<ExitCode> {
     let world = args.part.map_or_else(World::of_preparing, Ok)?;
     let begun = Instant::now();
     let bar = Progress::new(0, 0);
-    if args.rows {
-        let shown = shown(&bar, begun, "preparing rows");
-        let made = prepare_rows_until(stop.as_mut(), &config, &args.output, world, shown).await;
-        bar.clear();
-        return finished(&args, &config, (made?, begun, world), stop, json).await;
-    }
-    let shown = shown(&bar, begun, "preparing token shards");
-    let made = prepare_until(stop.as_mut(), &config, &args.output, world, shown).await;
+    let prepared = prepare_until(stop.as_mut(), &config, &args.output, world, shown(&bar, begun)).await;
     bar.clear();
-    finished(&args, &config, (made?, begun, world), stop, json).await
+    finished(&args, &config, (prepared?, begun, world), stop, json).await
 }
 
 /// Shows how far it is.
-fn shown<P: Told>(bar: &Progress, begun: Instant, what: &'static str) -> impl Fn(P) + Send + Sync + 'static {
+fn shown(bar: &Progress, begun: Instant) -> impl Fn(Prepared) + Send + Sync + 'static {
     let shown = bar.clone();
-    let slow = Mutex::new(Some(progress::slow(what)));
-    move |prepared: P| {
+    let slow = Mutex::new(Some(progress::slow("preparing token shards")));
+    move |prepared: Prepared| {
         if !shown.is_hidden() {
             // From now on the bar says it.
             slow.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
-        let (done, of, ..) = prepared.pieces();
-        shown.set_steps(of);
-        shown.show(done, &[prepared.made(begun.elapsed().as_secs_f64()), prepared.short()]);
+        shown.set_steps(prepared.of);
+        let short = format!("{} documents", prepared.documents);
+        shown.show(prepared.splits, &[made(&prepared, begun.elapsed().as_secs_f64()), short]);
     }
 }
 
 /// Checks what was made, if that is wanted, and says it.
-async fn finished<P: Told>(
+async fn finished(
     args: &PrepareArgs,
     config: &Config,
-    (prepared, begun, world): (P, Instant, World),
+    (prepared, begun, world): (Prepared, Instant, World),
     stop: impl Future<Output = ()>,
     json: bool,
 ) -> Result<ExitCode> {
     let seconds = begun.elapsed().as_secs_f64();
-    let (is_stopped, is_whole) = prepared.state();
+    let is_whole = prepared.is_whole();
     let is_verified = match is_whole {
         true if args.verify => tokio::select! {
             verified = verify_shards(config, &args.output) => verified.map(|_| true)?,
@@ -216,46 +146,44 @@ async fn finished<P: Told>(
         },
         _ => false,
     };
-    let (output, (done, of, left, piece)) = (args.output.display(), prepared.pieces());
-    if is_stopped || is_whole && is_verified != args.verify {
+    let (output, Prepared { splits, of, left_to_others, .. }) = (args.output.display(), prepared);
+    let done = Done { prepared, seconds, verified: args.verify.then_some(is_verified) };
+    if prepared.is_stopped || is_whole && is_verified != args.verify {
         let so_far = match of {
             0 => "nothing is done yet".to_owned(),
-            _ => format!("{done} of {of} {piece}s are done"),
+            _ => format!("{splits} of {of} splits are done"),
         };
         progress::say(&format!("{output}: {so_far}"));
         progress::say(&format!("continue with: {}", hint::same_command()));
         if json {
             // All is saved, and whoever asked may have stopped reading.
-            drop(print_json(&Done { prepared, seconds, verified: args.verify.then_some(is_verified) }));
+            drop(print_json(&done));
         }
         return Ok(ExitCode::from(INTERRUPTED));
     }
     if json {
-        return print_json(&Done { prepared, seconds, verified: args.verify.then_some(is_verified) })
-            .map(|()| ExitCode::SUCCESS);
+        return print_json(&done).map(|()| ExitCode::SUCCESS);
     }
     let checked = match (is_verified, args.verify) {
         (true, _) => "; every checksum holds",
         (false, true) => "; no checksum was compared: --verify waits until everything is there",
         (false, false) => "",
     };
-    let made = match prepared.is_any() {
+    let made = match prepared.documents + prepared.skipped {
         // Splits come in segments, of which there may be fewer than parts.
-        false if of == 0 && world.size > 1 => {
-            format!("nothing to do: this part has no {}s", if piece == "split" { "segment" } else { piece })
-        }
-        false => "nothing to do: all of them were there".to_owned(),
-        true => format!("{} in {seconds:.1} s", prepared.made(seconds)),
+        0 if of == 0 && world.size > 1 => "nothing to do: this part has no segments".to_owned(),
+        0 => "nothing to do: all of them were there".to_owned(),
+        _ => format!("{} in {seconds:.1} s", made(&prepared, seconds)),
     };
     let part = match world {
         World::ALONE => String::new(),
         World { rank, size } => format!("part {} of {size}, ", rank + 1),
     };
-    let left = match left {
+    let left = match left_to_others {
         0 => String::new(),
-        left => format!("; {} of other parts are not there yet", count(left, piece)),
+        left => format!("; {} of other parts are not there yet", count(left, "split")),
     };
-    print_line(&format!("{output}: {part}{}, {made}{left}{checked}", count(done, piece)))?;
+    print_line(&format!("{output}: {part}{}, {made}{left}{checked}", count(splits, "split")))?;
     Ok(ExitCode::SUCCESS)
 }
 

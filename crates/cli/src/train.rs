@@ -15,7 +15,7 @@ use super::telemetry::{Telemetry, TelemetryArgs};
 use super::words::{bytes, count};
 use super::{INTERRUPTED, Written, hint, print_json, print_line, progress, stop};
 use millstream::error::ResumeFrom;
-use millstream::loader::{Watch, with_rows};
+use millstream::loader::{Watch, with_stored_tokenizer};
 use millstream::tokenizer::Tokenizer;
 use millstream::{Meters, Result};
 use millstream_train::cost::Memory;
@@ -146,7 +146,7 @@ pub(super) async fn run(
     let peers = args.join(given.as_ref())?;
     *joined = peers.clone();
     let (resumed, config) = peers.agree(args.open(given, &peers))?;
-    let data = peers.agree(with_rows(&config.data).await)?;
+    let data = peers.agree(with_stored_tokenizer(&config.data).await)?;
     let config = RunConfig { data, ..config };
     // From here on a request to stop is always heard.
     let seen = telemetry.clone();

@@ -170,7 +170,7 @@ async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan, Failure> {
         if args.program.is_none() {
             // Another program may have its own documents and tokenizer.
             millstream::loader::check(config).await?;
-            *config = millstream::loader::with_rows(config).await?;
+            *config = millstream::loader::with_stored_tokenizer(config).await?;
         }
         if config.tokenizer.is_learned() {
             learn_once(config, directory.join("tokenizer.json")).await?;

@@ -5,7 +5,7 @@ use super::{CsvConfig, SampleConfig, SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 use crate::location::STDIN;
 
-use SourceKind::{Arrow, Csv, Huggingface, Jsonl, Mds, Parquet, Rows, Shards, Synthetic, Tar, Text, Tsv};
+use SourceKind::{Arrow, Csv, Huggingface, Jsonl, Mds, Parquet, Shards, Synthetic, Tar, Text, Tsv};
 
 impl SourceConfig {
     pub(crate) fn validate(&self, key: &str) -> Result<()> {
@@ -46,7 +46,7 @@ impl SourceConfig {
     /// The keys that not every kind takes: whether each is set, and whether this kind takes it.
     fn keys(&self) -> [(&'static str, bool, bool); 16] {
         let (kind, default) = (self.kind, Self::default());
-        let is_tokens = matches!(kind, Shards | Rows);
+        let is_tokens = kind == Shards;
         let is_packed = matches!(kind, Text | Jsonl | Csv | Tsv | Tar | Huggingface);
         let has_weights = self.has_fields() && !matches!(kind, Tar | Mds);
         [
@@ -71,7 +71,7 @@ impl SourceConfig {
 
     /// Whether the text is in a field, which has to be named.
     fn has_fields(&self) -> bool {
-        !matches!(self.kind, Text | Shards | Rows | Synthetic)
+        !matches!(self.kind, Text | Shards | Synthetic)
     }
 
     /// Checks standard input: it comes once, stands alone, and only text formats can be read from it.
@@ -146,16 +146,14 @@ impl SourceConfig {
 
 /// What to do about a key that is not of this kind of source.
 fn of_another_kind(kind: SourceKind, key: &str) -> String {
-    let tokens = if kind == Rows { "rows" } else { "token shards" };
     let instead = match (kind, key) {
-        (Shards | Rows, "cache") => return format!("{kind} are tokens already; remove it"),
-        (Shards | Rows, "where" | "sample") => {
-            return format!("{tokens} have only ids; filter the text when you prepare them");
+        (Shards, "cache") => return "shards are tokens already; remove it".to_owned(),
+        (Shards, "where" | "sample") => {
+            return "token shards have only ids; filter the text when you prepare them".to_owned();
         }
-        (
-            Shards | Rows,
-            "field" | "split" | "max_document_bytes" | "oversize" | "document" | "zstd_window",
-        ) => return format!("{tokens} know what they were made of; remove it"),
+        (Shards, "field" | "split" | "max_document_bytes" | "oversize" | "document" | "zstd_window") => {
+            return "token shards know what they were made of; remove it".to_owned();
+        }
         (_, "documents" | "document_bytes" | "seed") => ", or set kind = \"synthetic\"",
         (_, "document") => ", or set kind = \"text\"",
         (Text, "field" | "sample") => ", or set kind = \"jsonl\"",

@@ -61,12 +61,6 @@ impl SourceConfig {
         Self::new(SourceKind::Shards, directory, None)
     }
 
-    /// Reads a directory of finished rows that `millstream prepare --rows` wrote. Of one with those of several sources, it
-    /// reads all.
-    pub fn rows(directory: impl Into<String>) -> Self {
-        Self::new(SourceKind::Rows, directory, None)
-    }
-
     /// Reads text from standard input, each line a document.
     pub fn stdin() -> Self {
         Self::text(STDIN)

@@ -6,12 +6,12 @@
 //! Held in memory: to test, one mebibyte and the document that exceeds it; to learn, a few groups of documents and the
 //! learner's distinct words, however long the sample is.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::StreamExt;
 
 use super::super::ready::ready;
+use super::super::resolved::resolved_with;
 use crate::config::{Config, SourceConfig, TokenizerConfig};
 use crate::cursor::LaneCursor;
 use crate::document::Document;
@@ -35,7 +35,7 @@ const GROUPS: usize = 2;
 /// As [`open_tokenizer`](super::open_tokenizer).
 pub async fn learn_tokenizer(config: &Config) -> Result<HfTokenizer> {
     let source = Source::from_config(config).await?;
-    ready(config, &source)?;
+    ready(&resolved_with(config.clone(), &source.clone().quiet(), None), &source)?;
     // Nothing else will read the source, so it may be standard input.
     let Some(texts) = source.texts(true) else {
         let problem = "token shards have no text to learn from; name the text that they were made of";
@@ -53,7 +53,7 @@ fn named(config: &Config, source: &Source) -> Result<Option<TokenizerConfig>> {
         return Ok(Some(config.tokenizer.clone()));
     }
     // The tokenizer that made the shards.
-    if let Some(path) = tokenizer_file(source) {
+    if let Some(path) = source.stored_tokenizer() {
         return Ok(Some(TokenizerConfig { path: Some(path), train: None, ..config.tokenizer.clone() }));
     }
     match source.stored_fingerprint().filter(|_| source.texts(true).is_none()) {
@@ -109,11 +109,6 @@ pub(super) async fn load(config: &TokenizerConfig) -> Result<Arc<dyn Tokenizer>>
     let settings = config.clone();
     let open = move || HfTokenizer::open_tried::<&str>(&settings, &[]);
     Ok(Arc::new(tasks::blocking("tokenizer", open).await?))
-}
-
-/// The tokenizer's file next to the first token shards or rows, if there are any.
-fn tokenizer_file(source: &Source) -> Option<PathBuf> {
-    source.stored_tokenizer()
 }
 
 /// A learner that has read nothing yet.

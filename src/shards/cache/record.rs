@@ -13,6 +13,7 @@ use std::task::{Context, Poll, ready};
 use tokio::task::JoinHandle;
 
 use super::TokenCache;
+use crate::document::SplitEvent;
 use crate::error::{Error, Result};
 use crate::segment::{SEGMENT_BYTES, SegmentWriter, StoredDocument};
 
@@ -22,20 +23,6 @@ const CHUNK_STEPS: usize = 4 << 10;
 
 /// The digest of documents that were delivered: the same for every reader of this cache.
 const DELIVERED: u64 = 0;
-
-/// What a lane's reader says between two of its documents. Splits are named by their ordinals among the lane's splits of
-/// the epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SplitEvent {
-    /// The text of a split is read from its beginning. It has this number among the splits of its source.
-    Begin { split: u64, number: u32 },
-    /// A document of a split is skipped. It begins at this byte and line, counted as its split counts lines.
-    Skip { split: u64, start: (u64, u64) },
-    /// The text of a split has been read to its end.
-    End { split: u64 },
-    /// The epoch has ended.
-    EpochEnd,
-}
 
 /// Records one lane of one source. Dropping it writes the whole splits.
 #[derive(Debug)]

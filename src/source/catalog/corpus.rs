@@ -9,7 +9,7 @@
 //! groups.
 //!
 //! - `splits`: which bytes a split has
-//! - `stored`: tokens and rows that are read instead of files
+//! - `stored`: tokens that are read instead of files
 
 mod splits;
 mod stored;
@@ -177,7 +177,7 @@ impl Corpus {
         let SourceFormat { format, split_size, .. } = self.format(number);
         let is_long = self.files[number as usize].len > split_size.bytes;
         let is_first = self.number_in_source(number) == 0;
-        !self.is_stored(number) && format.looks_at(Candidate { is_first, is_long, is_longest })
+        self.shards_of(number).is_none() && format.looks_at(Candidate { is_first, is_long, is_longest })
     }
 
     /// Looks at how a file is cut, on a blocking thread, once the future is polled.
@@ -212,8 +212,8 @@ impl Corpus {
     pub(crate) fn has_remote(&self, files: Range<usize>) -> bool {
         let Some(first) = self.files.get(files.start).filter(|_| !files.is_empty()) else { return false };
         let sources = first.source..=self.files[files.end - 1].source;
-        let is_stored = self.is_stored(files.start as u32);
-        self.origins[sources].iter().any(|origin| !origin.remote().is_empty())
+        let is_stored = self.has_shards(files.clone());
+        self.origins[sources].iter().any(|origin| origin.remote().next().is_some())
             || !is_stored && self.is_of_stores(files)
     }
 

@@ -40,11 +40,6 @@ impl Default for Holdout {
 }
 
 impl Holdout {
-    /// Whether a stream of this side delivers the held-out documents.
-    pub(crate) fn is_held_out(&self) -> bool {
-        self.side == Side::HeldOut
-    }
-
     /// Whether a stream of this side delivers `text`. Without a hold-out nothing is hashed.
     pub(crate) fn delivers(&self, text: &str) -> bool {
         self.delivers_digest(if self.fraction > 0.0 { digest(text.as_bytes()) } else { 0 })

@@ -58,10 +58,6 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
                 roots.extend(shards.files().map(|file| file.root));
                 continue;
             }
-            Origin::Rows(rows) => {
-                files.extend(rows.files().map(|file| file.in_source(index)));
-                continue;
-            }
             // Nobody knows its length.
             Origin::Stdin => {
                 files.push(one(Location::Stdin, 0));

@@ -1,5 +1,5 @@
-//! Resolves the sources of a config: dataset directories become their files, and token shards and rows the source that
-//! they were made from.
+//! Resolves the sources of a config: dataset directories become their files, and token shards the source that they were
+//! made from.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,6 @@ use super::origin::Origin;
 use super::patterns::{self, expanded};
 use crate::config::{DocumentKind, SourceConfig, SourceKind};
 use crate::error::{Error, Result};
-use crate::rows::RowSet;
 use crate::shards::{ShardPlace, ShardSet, Shards};
 use crate::store::Stores;
 use crate::tasks::blocking;
@@ -35,7 +34,7 @@ pub(crate) async fn resolve(sources: &[SourceConfig], stores: &Arc<Stores>) -> R
 }
 
 fn resolved(key: &str, config: &SourceConfig, stores: &Arc<Stores>) -> Result<Resolved> {
-    if !matches!(config.kind, SourceKind::Shards | SourceKind::Rows) {
+    if config.kind != SourceKind::Shards {
         // A default that is left out makes the same documents as one that is written down.
         let settings = config.with_synthetic();
         let reads = dataset::with_files(key, &settings)?;
@@ -44,12 +43,6 @@ fn resolved(key: &str, config: &SourceConfig, stores: &Arc<Stores>) -> Result<Re
     }
     let places = config.paths.iter().map(|path| places(&format!("{key}.paths"), path, stores));
     let places = places.collect::<Result<Vec<_>>>()?.concat();
-    // No file is opened; it only matters whether some files are one document each.
-    let plain = SourceConfig { on_error: config.on_error, ..SourceConfig::default() };
-    if config.kind == SourceKind::Rows {
-        let origin = Origin::Rows(Arc::new(RowSet::open(&places)?));
-        return Ok(Resolved { reads: plain, settings: config.clone(), origin });
-    }
     let shards = ShardSet::open(&places)?;
     let made_of = |shards: &Shards| shards.manifest().source.clone();
     // The run decides how often and how much of it is read.
@@ -65,11 +58,12 @@ fn resolved(key: &str, config: &SourceConfig, stores: &Arc<Stores>) -> Result<Re
         true => DocumentKind::File,
         false => DocumentKind::Line,
     };
-    let reads = SourceConfig { document, ..plain };
+    // No file is opened; it only matters whether some files are one document each.
+    let reads = SourceConfig { document, on_error: config.on_error, ..SourceConfig::default() };
     Ok(Resolved { reads, settings, origin: Origin::Shards(Arc::new(shards)) })
 }
 
-/// The places that a path of token shards or rows names: one, or all that it matches as a pattern.
+/// The places that a path of token shards names: one, or all that it matches as a pattern.
 fn places(key: &str, path: &str, stores: &Arc<Stores>) -> Result<Vec<ShardPlace>> {
     let whole = expanded(key, path)?;
     if Path::new(&whole).exists() {

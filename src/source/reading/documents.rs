@@ -18,7 +18,7 @@ use super::reads::{Read, Reads};
 use crate::cursor::Tracked;
 use crate::document::Document;
 use crate::error::{Error, Result};
-use crate::meter::{Held, Interval, Meter, MeterState};
+use crate::meter::{Held, Interval, Meter};
 use crate::pin::Pinning;
 
 /// How many groups are read ahead of the current one.
@@ -132,10 +132,6 @@ impl Documents {
     /// Makes the next group the current one, if one is ready.
     fn advance(&mut self) -> bool {
         let Some(group) = self.ready.pop_front() else { return false };
-        if let Some(meter) = &self.meter {
-            let (documents, bytes) = group.size();
-            meter.count(documents as u64, 0, bytes as u64);
-        }
         if let Some(held) = &mut self.held {
             held.set(self.ready.len());
         }
@@ -166,10 +162,6 @@ impl Stream for Documents {
             this.current = Group::empty(GroupEnd::More);
             let is_reading = this.poll_ahead(cx).is_pending();
             if !this.advance() && is_reading {
-                let waits_for_memory = this.reading.is_none() && this.reads.wait_for_memory();
-                if let Some(held) = &mut this.held {
-                    held.set_state(if waits_for_memory { MeterState::Starved } else { MeterState::Working });
-                }
                 return Poll::Pending;
             }
         }
@@ -182,5 +174,23 @@ impl Drop for Documents {
             // A read that has not begun will not begin.
             reading.abort();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+
+    use super::*;
+    use crate::cursor::LaneCursor;
+    use crate::source::{Lane, Source};
+
+    #[tokio::test]
+    async fn a_panic_in_a_read_is_an_error() {
+        let mut documents = Source::custom().lane(Lane::default(), &LaneCursor::default());
+        documents.reading = Some(tokio::task::spawn_blocking(|| panic!("a defect")));
+        let error = documents.next().await.expect("an item").expect_err("an error");
+        assert_eq!(error.to_string(), "stage `source` panicked: a defect");
+        assert!(documents.next().await.is_none());
     }
 }

@@ -9,12 +9,11 @@ use super::texts::Texts;
 use crate::budget::{IDS_PER_BYTE, Lease, Moving};
 use crate::config::{OnError, Oversize};
 use crate::cursor::{LaneCursor, Tracked};
-use crate::document::{Document, SharedSlab, Slab, SlabContent};
+use crate::document::{Document, DocumentGroup, SharedSlab, Slab, SlabContent, SplitEvent};
 use crate::error::{Error, Unit};
 use crate::files::Position;
 use crate::meter::Meter;
 use crate::order::uniform;
-use crate::shards::SplitEvent;
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::holdout::Holdout;
 use crate::source::formats::{SourceFormat, decode};
@@ -138,6 +137,19 @@ impl Group {
         };
         self.left = self.left.saturating_sub(item.range.len());
         Some(Tracked::new(Document::in_slab(slab, item.range.clone(), item.text_bytes, position), cursor))
+    }
+
+    /// All of its documents, and the state after them.
+    pub(crate) fn into_documents(mut self) -> DocumentGroup {
+        let mut documents = Vec::with_capacity(self.items.len());
+        while let Some(document) = self.pop() {
+            documents.push(document);
+        }
+        let error = match self.after {
+            GroupEnd::Failed(error) => Some(error),
+            GroupEnd::More | GroupEnd::End => None,
+        };
+        DocumentGroup { documents, events: self.events, error, moving: self.moving }
     }
 
     /// The notes on the document that was handed out last.

@@ -13,7 +13,8 @@ use tracing::field::Empty;
 use super::group::{Group, GroupEnd};
 use super::reader::Reader;
 use crate::budget::{Budget, IDS_PER_BYTE, Lease, Moving};
-use crate::meter::{Meter, stage_span};
+use crate::document::{DocumentRead, DocumentReads};
+use crate::meter::{Held, Meter, MeterState, stage_span};
 use crate::store::CancelToken;
 
 /// The reads of a lane.
@@ -23,6 +24,9 @@ pub(crate) struct Reads {
     slab_bytes: usize,
     budget: Option<Arc<Budget>>,
     meter: Option<Arc<Meter>>,
+    held: Option<Held>,
+    /// Whether a read may have to wait for a store.
+    is_remote: bool,
     /// Stops reads when this is dropped.
     _cancel: CancelToken,
 }
@@ -54,13 +58,11 @@ impl Reads {
         slab_bytes: usize,
         budget: Option<Arc<Budget>>,
         meter: Option<Arc<Meter>>,
+        is_remote: bool,
     ) -> Self {
-        Self { at: ReaderPlace::Here(Box::new(reader)), slab_bytes, budget, meter, _cancel: cancel }
-    }
-
-    /// Whether the next read waits for memory, and not for the read before it.
-    pub(crate) fn wait_for_memory(&self) -> bool {
-        matches!(self.at, ReaderPlace::Here(_))
+        let at = ReaderPlace::Here(Box::new(reader));
+        let held = meter.clone().map(Held::new);
+        Self { at, slab_bytes, budget, meter, held, is_remote, _cancel: cancel }
     }
 
     /// Returns the next read, once the reader is back and there is memory for a slab and its ids; `None` after the last.
@@ -70,7 +72,11 @@ impl Reads {
             self.at = ready!(reader.poll_unpin(cx)).map_or(ReaderPlace::Gone, ReaderPlace::Here);
         }
         let ReaderPlace::Here(reader) = &self.at else { return Poll::Ready(None) };
-        let lease = ready!(self.poll_lease(reader, cx));
+        let lease = self.poll_lease(reader, cx);
+        if let Some(held) = &mut self.held {
+            held.set_state(if lease.is_pending() { MeterState::Starved } else { MeterState::Working });
+        }
+        let lease = ready!(lease);
         let (back, away) = oneshot::channel();
         let ReaderPlace::Here(reader) = std::mem::replace(&mut self.at, ReaderPlace::Away(away)) else {
             return Poll::Ready(None);
@@ -87,6 +93,16 @@ impl Reads {
             Some(budget) if reader.is_within_document() => Poll::Ready(budget.charge(bytes)),
             Some(budget) => budget.poll_lease(cx, bytes),
         }
+    }
+}
+
+impl DocumentReads for Reads {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<DocumentRead>> {
+        let is_remote = self.is_remote;
+        self.poll_next(cx).map(|read| {
+            let read = read?;
+            Some(DocumentRead { read: Box::new(|| read.run().into_documents()), is_remote })
+        })
     }
 }
 
@@ -109,6 +125,9 @@ impl Read {
         let (documents, bytes) = group.size();
         if let Some(work) = work {
             work.note(documents as u64, 0, bytes as u64);
+        }
+        if let Some(meter) = &meter {
+            meter.count(documents as u64, 0, bytes as u64);
         }
         if matches!(group.after, GroupEnd::More) {
             // If nobody waits for it, the lane was dropped.

@@ -6,7 +6,7 @@ use crate::budget::Lease;
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::Document;
 use crate::error::Result;
-use crate::shards::SplitEvent;
+use crate::document::SplitEvent;
 use crate::source::lane::Lane;
 use crate::store::{CancelToken, FileOpener};
 

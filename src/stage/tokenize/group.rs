@@ -1,6 +1,7 @@
 //! One group of documents in one blocking job: texts in, an arena of ids out. Stored ids stay where they are.
 
 use std::iter;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -10,9 +11,9 @@ use super::skips::Refused;
 use crate::budget::{Budget, Lease, Moving};
 use crate::config::OnError;
 use crate::cursor::{LaneCursor, Tracked};
-use crate::document::{Arena, Document, Tokens};
+use crate::document::{Arena, Document, DocumentGroup, SplitEvent, Tokens};
 use crate::error::{Error, Result};
-use crate::files::Position;
+use crate::files::{Files, Position};
 use crate::segment::StoredIds;
 use crate::shards::Recorder;
 use crate::tokenizer::{EncodeError, Encoder};
@@ -23,6 +24,10 @@ pub(super) struct Encoded {
     arenas: Vec<Arc<Arena>>,
     pub(super) items: std::vec::IntoIter<Result<Item, Box<Refused>>>,
     pub(super) finished: Instant,
+    /// What happens between the documents, each with the number of documents before it.
+    events: VecDeque<(usize, SplitEvent)>,
+    /// The error that ends the stream after them.
+    pub(super) error: Option<Error>,
     _moving: Option<Moving>,
 }
 
@@ -46,17 +51,25 @@ impl Encoded {
         })
     }
 
-    /// Gives the documents to a recorder, without the ids `around` them.
-    pub(super) fn record(&self, encoder: &Encoder, recorder: &mut Recorder) {
-        // The recorder notices refused documents because the count is short.
-        for item in self.items.as_slice().iter().flatten() {
-            let own = encoder.around().within(&item.ids);
-            let (offset, len) = (own.start - item.ids.start, item.ids.len());
-            let append = |into: &mut Vec<u32>| self.arenas[item.arena].append(&own, offset, len, into);
-            let Position { byte, line, .. } = item.position;
-            recorder.document(append, (byte, line.saturating_sub(1)), item.text_bytes, &item.cursor);
+    /// Gives the documents to a recorder, without the ids `around` them, and what happens between them.
+    pub(super) fn record(&mut self, encoder: &Encoder, recorder: &mut Recorder) {
+        for (nth, item) in self.items.as_slice().iter().enumerate() {
+            while let Some((_, event)) = self.events.pop_front_if(|(before, _)| *before <= nth) {
+                recorder.event(event);
+            }
+            match item {
+                Ok(item) => {
+                    let own = encoder.around().within(&item.ids);
+                    let (offset, len) = (own.start - item.ids.start, item.ids.len());
+                    let append = |into: &mut Vec<u32>| self.arenas[item.arena].append(&own, offset, len, into);
+                    let Position { byte, line, .. } = item.position;
+                    let start = (byte, line.saturating_sub(1));
+                    recorder.document(item.cursor.split, append, start, item.text_bytes);
+                }
+                Err(refused) => recorder.refused(refused.split),
+            }
         }
-        recorder.catch_up();
+        self.events.drain(..).for_each(|(_, event)| recorder.event(event));
     }
 
     pub(super) fn next(&mut self) -> Option<Result<Tracked<Tokens>, Refused>> {
@@ -103,12 +116,12 @@ impl EncodedIds<'_> {
 /// Refused documents leave no ids; if none may be skipped, the group ends with the first refused one.
 pub(super) fn encode(
     encoder: &Encoder,
-    group: Vec<Tracked<Document>>,
+    group: DocumentGroup,
     delivered: &[bool],
-    moving: Option<Moving>,
     on_error: OnError,
     ids_per_kib: &AtomicUsize,
 ) -> Encoded {
+    let DocumentGroup { documents: group, events, error, moving } = group;
     let per_kib = ids_per_kib.load(Relaxed);
     let flagged = || group.iter().zip(delivered.iter().copied().chain(iter::repeat(false)));
     let to_encode =
@@ -128,7 +141,7 @@ pub(super) fn encode(
             Err(error) => error,
         };
         let is_last = on_error == OnError::Fail || !matches!(error, Error::Document { .. });
-        items.push(Err(Box::new(Refused { epoch: cursor.epoch, error })));
+        items.push(Err(Box::new(Refused { epoch: cursor.epoch, split: cursor.split, error })));
         if is_last {
             break;
         }
@@ -139,13 +152,15 @@ pub(super) fn encode(
         // A sixteenth more than was seen, so that most arenas need not grow.
         ids_per_kib.store((made.len() * (1024 + 64)).div_ceil(text), Relaxed);
     }
-    let files = group[0].value.files();
+    let files = group.first().map_or_else(Files::none, |first| first.value.files().clone());
     let lease = ids_lease(&group, &mut made);
     let stored = stored.into_iter().map(|ids| Arena::stored(ids, encoder.around(), files.clone()));
     Encoded {
         arenas: std::iter::once(Arena::encoded(made, files.clone(), lease)).chain(stored).collect(),
         items: items.into_iter(),
         finished: Instant::now(),
+        events,
+        error,
         _moving: moving,
     }
 }

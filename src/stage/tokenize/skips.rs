@@ -9,8 +9,9 @@ use crate::meter::Meter;
 /// A document that has no ids.
 #[derive(Debug)]
 pub(super) struct Refused {
-    /// The epoch that it came in.
+    /// The epoch that it came in, and which of the lane's splits of the epoch it is in.
     pub(super) epoch: u64,
+    pub(super) split: u64,
     /// Where it is, and why.
     pub(super) error: Error,
 }

@@ -19,7 +19,7 @@ use crate::progress::Progress;
 use crate::{ConfigArgs, INTERRUPTED, RunConfig, hint, print_json, print_line, progress, stop};
 use millstream::atomic::write_atomically;
 use millstream::config::{OrAuto, SourceConfig};
-use millstream::loader::with_rows;
+use millstream::loader::with_stored_tokenizer;
 use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Error, Loader, Result};
 
@@ -148,7 +148,7 @@ struct WayOutcome {
 /// Compares, writes and prints.
 pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failure> {
     let mut config = args.config.load()?;
-    config.data = with_rows(&config.data).await?;
+    config.data = with_stored_tokenizer(&config.data).await?;
     let out = args.output.clone().unwrap_or_else(|| beside_run(&config));
     let mut plan = plan(&args, config)?;
     // If the results cannot be written, say so before anything is measured.

@@ -20,7 +20,7 @@ use crate::{
     stop,
 };
 use millstream::config::PipelineConfig;
-use millstream::loader::with_rows;
+use millstream::loader::with_stored_tokenizer;
 use millstream::meter::Verdict;
 use millstream::{Config, Cursor, Loader, Meters, Result};
 
@@ -85,7 +85,7 @@ struct Report {
 }
 
 pub(super) async fn run(args: LoaderArgs, telemetry: &Telemetry, json: bool) -> Result<ExitCode> {
-    let config = with_rows(&args.config.load()?.data).await?;
+    let config = with_stored_tokenizer(&args.config.load()?.data).await?;
     let wanted = args.batches.get();
     // Heard also while the consumer is busy with a batch.
     let mut stop = tokio::spawn(stop::requested());

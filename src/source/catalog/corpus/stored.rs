@@ -1,4 +1,4 @@
-//! The stored tokens and rows of a corpus, which replace its files, and their segments.
+//! The stored tokens of a corpus, which replace its files, and their segments.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,7 +7,6 @@ use super::Corpus;
 use crate::error::Result;
 use crate::files::Files;
 use crate::shards::{ShardSet, Shards, StoredSplit};
-use crate::source::catalog::origin::Origin;
 use crate::store::{Cancellable, FileOpener};
 
 impl Corpus {
@@ -16,7 +15,7 @@ impl Corpus {
         let (mut all, mut first) = (Vec::new(), Vec::new());
         for (source, origin) in self.origins.iter().enumerate() {
             first.push((self.files.len() + all.len()) as u32);
-            all.extend(origin.remote().into_iter().map(|segment| segment.in_source(source)));
+            all.extend(origin.remote().map(|segment| segment.in_source(source)));
         }
         match all.is_empty() {
             true => (self.files.clone(), first),
@@ -28,17 +27,6 @@ impl Corpus {
     pub(super) fn shards_of(&self, file: u32) -> Option<(&Shards, usize)> {
         let shards = self.origins.get(self.files[file as usize].source)?.shards()?;
         Some(shards.of_file(self.number_in_source(file) as usize))
-    }
-
-    /// Whether a file is not read, but its tokens or rows are.
-    pub(super) fn is_stored(&self, file: u32) -> bool {
-        let origin = self.origins.get(self.files[file as usize].source);
-        matches!(origin, Some(Origin::Shards(_) | Origin::Rows(_)))
-    }
-
-    /// The number of a source's first segment among the stored files.
-    pub(crate) fn first_segment_of(&self, source: usize) -> u32 {
-        self.first_segments.get(source).copied().unwrap_or_default()
     }
 
     /// The tokens of a split, if they are stored.
@@ -69,10 +57,6 @@ impl Corpus {
 
     /// Whether a document begins at `byte` of a file whose tokens are stored; `None` if they are not.
     pub(crate) fn begins_in_shards(&self, file: u32, byte: u64) -> Result<Option<bool>> {
-        if self.is_stored(file) && self.shards_of(file).is_none() {
-            // Rows are found by their numbers, and do not say where a document is.
-            return Ok(Some(true));
-        }
         if self.shards_of(file).is_none() {
             return Ok(None);
         }
