@@ -112,8 +112,8 @@ impl LaneCursor {
         self.skips.depth
     }
 
-    /// How much the stage at `depth` has delivered since its anchor, in one number that only that stage reads; 0 if the
-    /// cursor has no stage at that depth.
+    /// How much the stage at `depth` has delivered since its anchor, as that stage says it; 0 if the cursor has no stage
+    /// at that depth.
     pub fn skip(&self, depth: usize) -> u64 {
         self.skips.as_slice().get(depth).copied().unwrap_or(0)
     }

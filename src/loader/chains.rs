@@ -15,9 +15,9 @@ use crate::config::{Config, OnError, PipelineConfig, Uneven};
 use crate::cursor::{LaneCursor, LaneState, Tracked};
 use crate::document::{Sequence, Tokens};
 use crate::error::Result;
-use crate::shards::TokenCache;
+use crate::shards::{Recorder, TokenCache};
 use crate::source::{Holdout, Lane, Side, Source};
-use crate::stage::{BucketRule, Buckets, Delivered, Mix, Schedule, StageExt, Turn, Workers};
+use crate::stage::{BucketRule, Buckets, Delivered, Mix, Schedule, StageExt, Tokenize, Turn, Workers};
 use crate::tokenizer::Encoder;
 
 /// Builds the chains of stages, one for each lane and source.
@@ -63,41 +63,58 @@ impl Chains {
             holdout: self.holdout,
         };
         let source = source.with_budget(budget.clone()).with_meter(gauge.source.clone());
-        let (documents, recorder) = match &self.custom_source {
-            Some(custom) => (custom.documents(deal, at), None),
-            None => {
-                let (documents, recorder) = source.recorded_lane(deal, at);
-                (documents.boxed(), recorder)
-            }
+        // If the tokenizer leaves a document out, those behind it have other places in the window than in its input.
+        let keeps_all = on_error == OnError::Fail;
+        // A recorder needs the ids of each document, and so does a token stage.
+        let passes_over = keeps_all && cache.is_none() && self.stages.tokens.is_empty();
+        let delivered = passes_over.then(|| Delivered::new(pipeline.waiting(), *seed, lane, at));
+        let (encoder, workers) = (&self.encoder, &self.workers);
+        if self.custom_source.is_none() && self.stages.documents.is_empty() {
+            let tokens = Tokenize::of_reads(Box::new(source.reads(deal, at)), encoder.clone(), workers.clone())
+                .with_on_error(on_error)
+                .with_recorder(cache.map(Recorder::new))
+                .with_delivered(delivered)
+                .with_meter(gauge.tokenize.clone());
+            return self.packed(tokens, keeps_all, lane, at, gauge, budget);
+        }
+        let documents = match &self.custom_source {
+            Some(custom) => custom.documents(deal, at),
+            None => source.lane(deal, at).boxed(),
         };
-        let custom = &gauge.custom;
-        let bounds = self.bounds();
         // The time of custom documents is counted where they enter.
         let of_documents = self.custom_source.is_some().then(|| gauge.source.clone());
         let (upstream, of_stages) = match self.stages.documents.is_empty() {
             true => (of_documents, None),
             false => (None, of_documents),
         };
+        let meters = gauge.custom.documents();
         let documents =
-            custom::open(&self.stages.documents, custom.documents(), documents, at, bounds, of_stages);
-        // If the tokenizer leaves a document out, those behind it have other places in the window than in its input.
-        let keeps_all = on_error == OnError::Fail;
-        // A recorder needs the ids of each document, and so does a token stage.
-        let passes_over = keeps_all && recorder.is_none() && self.stages.tokens.is_empty();
-        let delivered = passes_over.then(|| Delivered::new(pipeline.waiting(), *seed, lane, at));
+            custom::open(&self.stages.documents, meters, documents, at, self.bounds(), of_stages);
         let tokens = documents
-            .tokenize(&self.encoder, &self.workers)
+            .tokenize(encoder, workers)
             .with_on_error(on_error)
-            .with_recorder(recorder)
             .with_delivered(delivered)
             .with_meter(gauge.tokenize.clone())
             .with_upstream(upstream);
+        self.packed(tokens, keeps_all, lane, at, gauge, budget)
+    }
+
+    /// The ids of a lane's documents, behind the custom stages for them, shuffled and packed into rows.
+    fn packed(
+        &self,
+        tokens: impl Stream<Item = Result<Tracked<Tokens>>> + Unpin + Send + 'static,
+        keeps_all: bool,
+        lane: usize,
+        at: &LaneCursor,
+        gauge: &LaneGauge,
+        budget: Arc<Budget>,
+    ) -> SequenceStream {
         if self.stages.tokens.is_empty() {
-            self.rows(tokens, keeps_all, lane, at, gauge, budget)
-        } else {
-            let tokens = custom::open(&self.stages.tokens, custom.tokens(), tokens.boxed(), at, bounds, None);
-            self.rows(tokens, keeps_all, lane, at, gauge, budget)
+            return self.rows(tokens, keeps_all, lane, at, gauge, budget);
         }
+        let meters = gauge.custom.tokens();
+        let tokens = custom::open(&self.stages.tokens, meters, tokens.boxed(), at, self.bounds(), None);
+        self.rows(tokens, keeps_all, lane, at, gauge, budget)
     }
 
     /// A lane's documents as ids, shuffled and packed into rows, behind the custom stages for rows. `keeps_all` says that

@@ -51,11 +51,16 @@ impl<S, T> Input<S, T> {
 
     /// Ends the stage: with its `own` error or, if it has none, with the stream's.
     pub(super) fn end<I>(&mut self, own: Option<Error>) -> Poll<Option<Result<I>>> {
-        let of_stream = match std::mem::replace(&mut self.state, State::Over) {
+        let of_stream = self.close();
+        Poll::Ready(own.or(of_stream).map(Err))
+    }
+
+    /// Ends the input, and returns the stream's error.
+    pub(super) fn close(&mut self) -> Option<Error> {
+        match std::mem::replace(&mut self.state, State::Over) {
             State::Failed(error) => Some(error),
             State::Open | State::Ended | State::Over => None,
-        };
-        Poll::Ready(own.or(of_stream).map(Err))
+        }
     }
 }
 

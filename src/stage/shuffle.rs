@@ -64,8 +64,8 @@ where
         self
     }
 
-    /// Sets whether cursors say how long their window is; without this they do. A stage before this one that relies on it
-    /// counts its own input, so it must not be said where documents may be left out in between.
+    /// Sets whether cursors say how long their window is; without this they do. A stage before this one that relies on
+    /// it counts its own input, so it must not be said where documents may be left out in between.
     pub(crate) fn with_length(mut self, is_told: bool) -> Self {
         self.tells_length = is_told;
         self

@@ -8,8 +8,8 @@ pub(super) fn length(before: u64, first: u64, most: u64) -> u64 {
     before.max(first).min(most)
 }
 
-/// A window that fills with `T`, and one that drains: it became some `O`, which are delivered one by one. `C` is a place
-/// where a window begins, for the cursors of what is delivered.
+/// A window that fills with `T`, and one that drains: it became some `O`, which are delivered one by one. `C` is a
+/// place where a window begins, for the cursors of what is delivered.
 #[derive(Debug)]
 pub(super) struct Windowed<T, O, C> {
     /// What is delivered, and by whom, for errors.

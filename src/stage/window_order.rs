@@ -1,7 +1,7 @@
 //! The order of the shuffle's windows, for the shuffle and for stages before it.
 //!
-//! After a resume, the documents of the first window that were delivered before are not needed again. A stage before the
-//! shuffle can tell which they are, since the cursor says how long the window is.
+//! After a resume, the documents of the first window that were delivered before are not needed again. A stage before
+//! the shuffle can tell which they are, since the cursor says how long the window is.
 
 use super::window;
 use crate::cursor::{LaneCursor, Tracked};

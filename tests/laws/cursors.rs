@@ -140,10 +140,28 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_more_was_delivered_of_a_window_than_it_has(more in prop_oneof![64_u64..200, Just(u64::MAX)]) {
+    fn no_more_was_delivered_of_a_window_than_it_has(more in prop_oneof![64_u64..200, Just(u64::from(u32::MAX))], says: bool) {
         let (_directory, config, cursor) = endless(PackRule::Concat);
-        let refusal = refusal(&config, with(&cursor, "/skips/0", more));
-        let expected = format!("this cursor is not valid: {more} documents were delivered of a window of the shuffle");
+        let (len, _) = shuffled(&cursor);
+        let skip = if says { len << 32 | more } else { more };
+        let refusal = refusal(&config, with(&cursor, "/skips/0", skip));
+        let expected = format!(
+            "this cursor is not valid: {more} documents of the shuffle were delivered of a window that has {len}"
+        );
+        prop_assert!(refusal.starts_with(&expected), "{refusal}");
+    }
+
+    #[test]
+    fn a_window_of_the_shuffle_is_as_long_as_it_was(
+        other in prop_oneof![1_u64..200, Just(u64::from(u32::MAX))], delivered in prop::option::of(any::<u32>()),
+    ) {
+        let (_directory, config, cursor) = endless(PackRule::Concat);
+        let (len, was_delivered) = shuffled(&cursor);
+        prop_assume!(other != len);
+        let delivered = delivered.map_or(was_delivered, u64::from);
+        let refusal = refusal(&config, with(&cursor, "/skips/0", other << 32 | delivered));
+        let expected =
+            format!("this cursor is not valid: a window of the shuffle had {other} documents, and has {len} now");
         prop_assert!(refusal.starts_with(&expected), "{refusal}");
     }
 
@@ -162,7 +180,8 @@ proptest! {
         let (_directory, config, cursor) = endless(PackRule::BestFit);
         let skip = best_fit(last, delivered, prelude);
         let refusal = refusal(&config, with(&cursor, "/skips/1", skip));
-        prop_assert!(refusal.starts_with("this cursor is not valid: best-fit packing: "), "{refusal}");
+        let is_told = refusal.starts_with("this cursor is not valid: ") && refusal.contains("best-fit packing");
+        prop_assert!(is_told, "{refusal}");
     }
 
     #[test]
@@ -223,6 +242,24 @@ proptest! {
             prop_assert!(refusal(&config, cursor).ends_with("and no run gets so far"));
         }
     }
+}
+
+/// What a cursor says of the shuffle's window: how long it is, and how many of its documents were delivered.
+fn shuffled(cursor: &Value) -> (u64, u64) {
+    let skip = number(cursor, "/skips/0");
+    (skip >> 32, skip & u64::from(u32::MAX))
+}
+
+#[test]
+fn a_cursor_need_not_say_how_long_its_window_is() {
+    let (_directory, config, cursor) = endless(PackRule::Concat);
+    let (len, delivered) = shuffled(&cursor);
+    assert!(0 < delivered && delivered < len, "{delivered} of {len}");
+    let ids = |cursor: Value| {
+        let batches = block_on(resume(&config, cursor)).expect("no error");
+        batches.iter().map(|batch| batch.ids().to_vec()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(with(&cursor, "/skips/0", delivered)), ids(cursor));
 }
 
 /// What a cursor of best-fit packing says: how many documents the last window has, rows, and whether the window

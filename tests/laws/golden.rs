@@ -184,7 +184,7 @@ const TOKEN_BUDGET: [&str; 7] = [
 ];
 
 /// Of the cursor below.
-const CHECKSUM: &str = "134ad8716e7e2f69";
+const CHECKSUM: &str = "9f611d59fd05c5eb";
 
 /// Without its checksum.
 const CURSOR: &str = r#"{
@@ -194,12 +194,12 @@ const CURSOR: &str = r#"{
     "sources": ["some", "others"],
     "lanes": [
         {"rows": 64, "digest": "75ff306ee7d8261eeae70b65fe017c69", "sources": [
-            {"rows": 26, "at": {"epoch": 0, "split": 1, "byte": 710, "line": 7, "start": 694, "documents": 32, "skipped": 0, "skips": [21, 3]}},
-            {"rows": 38, "at": {"epoch": 0, "split": 2, "byte": 614, "line": 20, "start": 598, "documents": 43, "skipped": 0, "skips": [33, 9]}}
+            {"rows": 26, "at": {"epoch": 0, "split": 1, "byte": 710, "line": 7, "start": 694, "documents": 32, "skipped": 0, "skips": [137438953493, 3]}},
+            {"rows": 38, "at": {"epoch": 0, "split": 2, "byte": 614, "line": 20, "start": 598, "documents": 43, "skipped": 0, "skips": [171798691873, 9]}}
         ]},
         {"rows": 64, "digest": "ee2fad36662c1d564c5ab124fa659018", "sources": [
-            {"rows": 34, "at": {"epoch": 0, "split": 4, "byte": 246, "line": 16, "start": 230, "documents": 64, "skipped": 0, "skips": [4, 11]}},
-            {"rows": 30, "at": {"epoch": 0, "split": 3, "byte": 135, "line": 9, "start": 120, "documents": 32, "skipped": 0, "skips": [29, 4]}}
+            {"rows": 34, "at": {"epoch": 0, "split": 4, "byte": 246, "line": 16, "start": 230, "documents": 64, "skipped": 0, "skips": [77309411332, 11]}},
+            {"rows": 30, "at": {"epoch": 0, "split": 3, "byte": 135, "line": 9, "start": 120, "documents": 32, "skipped": 0, "skips": [137438953501, 4]}}
         ]}
     ],
     "history": [

@@ -22,6 +22,8 @@ mod on_demand;
 mod order;
 #[cfg(target_os = "linux")]
 mod pin;
+/// What a resume encodes.
+mod resumed_windows;
 /// All documents of a source, shuffled together.
 mod shuffle_global;
 /// Documents that are made from the seed.

@@ -132,6 +132,40 @@ proptest! {
         })?;
     }
 
+    /// Who goes on where documents were left out, and lets none be any more, gets the same batches or the error.
+    #[test]
+    fn what_was_skipped_may_be_refused_later(lines in lines(), window in 1_usize..20, epochs in 1_u64..3) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let bad = lines.iter().filter(|line| line.contains("bad")).count() as u64;
+        let mut config = config(directory.path(), &lines, OnError::Skip(bad));
+        (config.pipeline.window, config.pipeline.epochs) = (window.into(), Some(epochs));
+        run(async {
+            let loader = open(&config, &Cursor::default()).await.expect("it opens");
+            let whole: Vec<Batch> = loader.try_collect().await.expect("no error");
+            config.sources[0].on_error = OnError::Fail;
+            for (index, batch) in whole.iter().enumerate() {
+                let mut rest = open(&config, batch.cursor()).await.expect("it opens");
+                let mut expected = whole[index + 1..].iter();
+                loop {
+                    match rest.try_next().await {
+                        Ok(next) => {
+                            let once = expected.next();
+                            prop_assert_eq!(next.as_ref().map(Batch::ids), once.map(Batch::ids));
+                            if next.is_none() {
+                                break;
+                            }
+                        }
+                        Err(error) => {
+                            prop_assert!(matches!(error, Error::Document { .. }), "{}", error);
+                            break;
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })?;
+    }
+
     #[test]
     fn what_is_good_comes_once(lines in lines(), window in 1_usize..20) {
         let directory = tempfile::tempdir().expect("a directory");

@@ -98,7 +98,6 @@ where
         if let (Some(upstream), Some(began)) = (&self.upstream, began) {
             upstream.add_busy(began.elapsed());
         }
-        let is_last = gathered.is_ready() && !self.documents.is_open() && !self.documents.has_back();
         let is_wanted = gathered.is_ready() || is_idle && !self.group.is_empty();
         if !is_wanted {
             return None;
@@ -108,14 +107,17 @@ where
         let documents = std::mem::replace(&mut self.group, Vec::with_capacity(likely.min(GROUP_DOCUMENTS)));
         self.bytes = 0;
         let moving = budget_of(&documents).map(Budget::moving);
-        let error = if is_last { self.documents.end() } else { None };
+        let error = match gathered {
+            Poll::Ready(true) => self.documents.close(),
+            Poll::Ready(false) | Poll::Pending => None,
+        };
         Some(DocumentGroup { documents, events: VecDeque::new(), error, moving })
     }
 
-    /// Takes documents until the group is whole, or none is left.
-    fn gather(&mut self, cx: &mut Context<'_>, shift: u32) -> Poll<()> {
+    /// Takes documents until the group is whole. Returns whether none is left.
+    fn gather(&mut self, cx: &mut Context<'_>, shift: u32) -> Poll<bool> {
         while !self.is_whole(shift) {
-            let Some(document) = ready!(self.documents.poll_next(cx)) else { break };
+            let Some(document) = ready!(self.documents.poll_next(cx)) else { return Poll::Ready(true) };
             // A document as long as a group becomes its own group: otherwise the documents gathered before it
             // would keep its ids. One from another corpus does too, since a group has one list of files.
             let of_group = |first: &Tracked<Document>| {
@@ -129,7 +131,7 @@ where
             self.bytes += document.value.size();
             self.group.push(document);
         }
-        Poll::Ready(())
+        Poll::Ready(false)
     }
 
     /// Whether the group is as large as one job should be.
