@@ -34,8 +34,8 @@ const YIELD_AFTER: u64 = 64;
 /// Returns how many rounds the stream has, counted from its start. Returns `None` if the stream is endless, or if one
 /// process has all lanes and sees where they end.
 ///
-/// Unless the cursor says it, all lanes are read and counted from `start` on, each with one lane's share of the memory: in
-/// a task that begins at once, or on demand once the number is needed. The cursor keeps the result, or where to count
+/// Unless the cursor says it, all lanes are read and counted from `start` on, each with one lane's share of the memory:
+/// in a task that begins at once, or on demand once the number is needed. The cursor keeps the result, or where to count
 /// from, as long as nothing that the result depends on changes.
 pub(super) fn rounds(
     chains: &Arc<Chains>,

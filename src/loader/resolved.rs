@@ -7,9 +7,9 @@ use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::source::Source;
 
-/// Returns the config that a [`Loader`](super::Loader) goes by: `auto` lanes and windows are the numbers that it chooses
-/// for the files, and the tokenizer is that of bytes if the config names none and bytes made its token shards. Other
-/// settings stay as they are.
+/// Returns the config that a [`Loader`](super::Loader) goes by: `auto` lanes and windows are the numbers that it
+/// chooses for the files, and the tokenizer is that of bytes if the config names none and bytes made its token shards.
+/// Other settings stay as they are.
 ///
 /// # Errors
 /// The errors of opening the sources.
@@ -21,8 +21,8 @@ pub async fn resolved(config: &Config) -> Result<Config> {
     Ok(resolved_with(config.clone(), &source, None))
 }
 
-/// As [`resolved`], for a source that is already open. `auto` lanes are as many as a cursor has, if there is one. If they
-/// are fewer than they should be, logs it, unless the source is quiet.
+/// As [`resolved`], for a source that is already open. `auto` lanes are as many as a cursor has, if there is one.
+/// Otherwise, if they are fewer than they should be, logs it, unless the source is quiet.
 pub(crate) fn resolved_with(config: Config, source: &Source, cursor: Option<&Cursor>) -> Config {
     let tokenizer = stored_tokenizer(&config.tokenizer, source);
     let lanes = lanes::lanes(&config, source, cursor).into();

@@ -6,8 +6,8 @@ use crate::source::Source;
 use crate::tokenizer::{ByteTokenizer, Tokenizer};
 
 /// Returns the config with the tokenizer of bytes if it names none and bytes made its token shards. Any other config
-/// stays as it is. A [`Loader`](super::Loader) does this by itself. Call it if you look at the config's tokenizer before
-/// a loader is open.
+/// stays as it is. A [`Loader`](super::Loader) does this by itself. Call it if you look at the config's tokenizer
+/// before a loader is open.
 ///
 /// # Errors
 /// The errors of opening the sources.

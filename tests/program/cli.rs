@@ -457,7 +457,7 @@ fn mistakes_are_one_line_and_an_exit_code() {
     for command in [&["bench", "tokenizer", TINY][..], &["tokenizer", "check", TINY]] {
         let (code, error) = failure(&[command, &shards].concat());
         let problem = format!(
-            "error: --set {}: source.0.kind: token shards and rows have no text to encode; name the text that they were made of",
+            "error: --set {}: source.0.kind: token shards have no text to encode; name the text that they were made of",
             shards[1]
         );
         assert_eq!((code, error), (1, problem));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use millstream::config::{Config, SpecialTokens, TokenizerConfig};
+use millstream::config::{Config, OrAuto, ShuffleRule, SpecialTokens, TokenizerConfig};
 use millstream::loader::{check, open_tokenizer, resolved, with_stored_tokenizer};
 
 use crate::text::{Case, all, assert_same, run};
@@ -34,6 +34,15 @@ fn bytes_need_not_be_named_again() {
     for config in [named, text] {
         assert_eq!(run(with_stored_tokenizer(&config)).expect("a config"), config);
     }
+}
+
+#[test]
+fn one_config_prepares_the_text_and_shuffles_all_of_it() {
+    let mut case = Case::new(&["a line of text\n".repeat(400)], |_| {});
+    case.config.tokenizer = TokenizerConfig::file("tests/data/tokenizers/unigram.json");
+    (case.config.pipeline.shuffle, case.config.pipeline.window) = (ShuffleRule::Global, OrAuto::Auto);
+    assert_eq!(case.prepare().expect("prepared").documents, 400);
+    assert!(!all(&case.sharded(), None).expect("batches").is_empty());
 }
 
 #[test]
