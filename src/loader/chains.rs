@@ -51,7 +51,7 @@ impl Chains {
         let budget = gauge.budgets[source].clone();
         let on_error = self.config.sources[source].on_error;
         let cache = self.caches[source].clone();
-        let source = self.source.only(source).with_cache(cache);
+        let source = self.source.only(source).with_cache(cache.clone());
         let deal = Lane {
             lane,
             lanes: pipeline.lanes(),
@@ -70,11 +70,12 @@ impl Chains {
         let delivered = passes_over.then(|| Delivered::new(pipeline.waiting(), *seed, lane, at));
         let (encoder, workers) = (&self.encoder, &self.workers);
         if self.custom_source.is_none() && self.stages.documents.is_empty() {
-            let tokens = Tokenize::of_reads(Box::new(source.reads(deal, at)), encoder.clone(), workers.clone())
-                .with_on_error(on_error)
-                .with_recorder(cache.map(Recorder::new))
-                .with_delivered(delivered)
-                .with_meter(gauge.tokenize.clone());
+            let tokens =
+                Tokenize::of_reads(Box::new(source.reads(deal, at)), encoder.clone(), workers.clone())
+                    .with_on_error(on_error)
+                    .with_recorder(cache.map(Recorder::new))
+                    .with_delivered(delivered)
+                    .with_meter(gauge.tokenize.clone());
             return self.packed(tokens, keeps_all, lane, at, gauge, budget);
         }
         let documents = match &self.custom_source {
@@ -88,8 +89,7 @@ impl Chains {
             false => (None, of_documents),
         };
         let meters = gauge.custom.documents();
-        let documents =
-            custom::open(&self.stages.documents, meters, documents, at, self.bounds(), of_stages);
+        let documents = custom::open(&self.stages.documents, meters, documents, at, self.bounds(), of_stages);
         let tokens = documents
             .tokenize(encoder, workers)
             .with_on_error(on_error)

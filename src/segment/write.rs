@@ -10,9 +10,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use twox_hash::XxHash3_64;
 
-use super::format::{
-    BLOCK, Entry, HEADER, IDENTITY, MAGIC, SplitRow, StoredText, TRAILER, VERSION, Width,
-};
+use super::format::{BLOCK, Entry, HEADER, IDENTITY, MAGIC, SplitRow, StoredText, TRAILER, VERSION, Width};
 use super::index::Index;
 use crate::atomic::temporary;
 use crate::error::{Error, Result};

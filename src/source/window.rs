@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::framing::{Boundary, Frame};
 use super::problem::Problem;
-use super::split::Split;
 
 /// The most documents in one window: without this bound, the notes about each document would make slabs of very short
 /// lines ten times larger.
@@ -41,7 +40,6 @@ pub(crate) enum Finding {
 pub(crate) struct WindowPiece {
     /// Which of the lane's splits of the epoch it is.
     pub(crate) ordinal: u64,
-    pub(crate) split: Split,
     pub(crate) frames: Range<usize>,
     /// Where its bytes begin in the bytes that were read.
     pub(crate) at: usize,

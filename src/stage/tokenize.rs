@@ -74,7 +74,7 @@ pub struct Tokenize<S> {
 #[derive(Debug)]
 enum Groups<S> {
     /// A stream.
-    Gathered(Gather<S>),
+    Gathered(Box<Gather<S>>),
     /// Reads, each by the job that tokenizes it; `None` after the last.
     Read(Option<Box<dyn DocumentReads>>),
 }
@@ -92,7 +92,7 @@ where
     S: Stream<Item = Result<Tracked<Document>>>,
 {
     pub(super) fn new(documents: S, encoder: Encoder, workers: Workers) -> Self {
-        Self::of(Groups::Gathered(Gather::new(documents)), encoder, workers)
+        Self::of(Groups::Gathered(Box::new(Gather::new(documents))), encoder, workers)
     }
 
     /// Counts in `meter`, which other lanes may share.
@@ -256,7 +256,9 @@ where
             let (started, streams) = (self.started, self.workers.streams());
             match &mut self.groups {
                 Groups::Gathered(gather) => {
-                    let Some(group) = gather.poll_group(cx, started, streams, self.jobs.is_empty()) else { return };
+                    let Some(group) = gather.poll_group(cx, started, streams, self.jobs.is_empty()) else {
+                        return;
+                    };
                     let is_delivered = gather.take_delivered(&mut self.delivered, &group);
                     self.start(group, is_delivered);
                 }

@@ -232,7 +232,13 @@ impl Out {
                 Step::Document { ids, start, text_bytes } => {
                     let ids = Some(&chunk.ids[ids.clone()]);
                     let (start, text_bytes, digest, share) = (*start, *text_bytes, DELIVERED, 1.0);
-                    self.begun(writer)?.document(&StoredDocument { ids, start, digest, share, text_bytes })?;
+                    self.begun(writer)?.document(&StoredDocument {
+                        ids,
+                        start,
+                        digest,
+                        share,
+                        text_bytes,
+                    })?;
                 }
                 Step::Skip { start } => self.begun(writer)?.skip(*start)?,
                 Step::End { split } => {

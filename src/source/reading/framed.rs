@@ -113,7 +113,7 @@ pub(crate) fn seek(
         Ok(Some(boundary)) => Ok(Some(boundary)),
         Ok(None) => {
             let frames = window.framed.len()..window.framed.len();
-            window.pieces.push(WindowPiece { ordinal, split, frames, at: window.bytes.len() });
+            window.pieces.push(WindowPiece { ordinal, frames, at: window.bytes.len() });
             Ok(None)
         }
         Err(Unread::Failed(error)) => Err(error),
@@ -148,9 +148,7 @@ fn first(
         let mut bytes = Vec::new();
         match content.read(at, n, &mut bytes).map_err(Unread::Failed)? {
             // Bytes before the place are useful only if all of them can be read.
-            ReadEnd::Broken(broken)
-                if bytes.len() < n && (bytes.is_empty() || at + n as u64 <= from) =>
-            {
+            ReadEnd::Broken(broken) if bytes.len() < n && (bytes.is_empty() || at + n as u64 <= from) => {
                 Err(Unread::Broken(broken))
             }
             _ => Ok(bytes),
@@ -231,8 +229,8 @@ impl Begun {
         let len = window.framed.first().map_or(0, |framed| framed.frame.len);
         window.bytes = self.bytes;
         window.bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
-        let DealtSplit { ordinal, split } = dealt;
-        window.pieces.push(WindowPiece { ordinal, split, frames: 0..window.framed.len(), at: 0 });
+        let DealtSplit { ordinal, .. } = dealt;
+        window.pieces.push(WindowPiece { ordinal, frames: 0..window.framed.len(), at: 0 });
         Ok(Ok(Whole { window, lease: self.lease, next }))
     }
 
@@ -254,7 +252,7 @@ impl Window {
         let DealtSplit { ordinal, split } = dealt;
         let first = self.framed.len();
         self.refuse(Boundary { byte: split.begin, line: 0 }, Boundary::default(), broken.into());
-        self.pieces.push(WindowPiece { ordinal, split, frames: first..first + 1, at: self.bytes.len() });
+        self.pieces.push(WindowPiece { ordinal, frames: first..first + 1, at: self.bytes.len() });
     }
 
     /// Frames the bytes from `at` on, which are at `boundary` in their file, and drops those after the split's last
@@ -302,7 +300,7 @@ impl Window {
                 (None, ReadEnd::More) => break Left::Scan(framer),
             }
         };
-        self.pieces.push(WindowPiece { ordinal, split, frames: first..self.framed.len(), at });
+        self.pieces.push(WindowPiece { ordinal, frames: first..self.framed.len(), at });
         left
     }
 }

@@ -86,7 +86,9 @@ impl OpenSplit {
         let is_passed = |begin| self.passed.is_some_and(|passed| self.key_of(begin) <= passed);
         let nth = tokens.partition_point(is_passed)?;
         if let Some(byte) = self.last()
-            && nth.checked_sub(1).map_or(Ok(true), |last| tokens.entry(last).map(|entry| entry.start.0 != byte))?
+            && nth
+                .checked_sub(1)
+                .map_or(Ok(true), |last| tokens.entry(last).map(|entry| entry.start.0 != byte))?
         {
             return Err(no_document(tokens.path(), byte));
         }
@@ -190,7 +192,7 @@ impl OpenSplit {
                 let room = slab_bytes.saturating_sub(at);
                 let stop = records.take(from, end, room, window);
                 let (ordinal, split) = (self.ordinal, self.split);
-                window.pieces.push(WindowPiece { ordinal, split, frames: first..window.framed.len(), at });
+                window.pieces.push(WindowPiece { ordinal, frames: first..window.framed.len(), at });
                 self.next = match stop? {
                     Stop::At(next) if next < split.end => Next::At(Boundary::record(next)),
                     Stop::At(_) | Stop::End => Next::End,

@@ -207,7 +207,15 @@ impl Reader {
         }
         let (corpus, cached) = (self.corpus().clone(), self.cached.clone());
         let (splits, epoch) = (self.splits.clone(), self.at.epoch);
-        self.opener.plan(Upcoming::new(corpus, self.lane, splits, self.slab_bytes, epoch, self.passed, cached))
+        self.opener.plan(Upcoming::new(
+            corpus,
+            self.lane,
+            splits,
+            self.slab_bytes,
+            epoch,
+            self.passed,
+            cached,
+        ))
     }
 
     fn leave_epoch(&mut self) -> Result<()> {

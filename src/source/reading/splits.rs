@@ -5,8 +5,8 @@ use super::reader::Reader;
 use crate::budget::Lease;
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::Document;
-use crate::error::Result;
 use crate::document::SplitEvent;
+use crate::error::Result;
 use crate::source::lane::Lane;
 use crate::store::{CancelToken, FileOpener};
 

@@ -46,7 +46,8 @@ impl Upcoming {
     ) -> Self {
         let next = ReadTurn { epoch, split: passed.map_or(0, |passed| passed.ordinal) };
         let (deal, open, ranges) = (Vec::new(), None, VecDeque::new());
-        let mut upcoming = Self { corpus, lane, splits, slab_bytes, next, passed, deal, open, ranges, cached };
+        let mut upcoming =
+            Self { corpus, lane, splits, slab_bytes, next, passed, deal, open, ranges, cached };
         upcoming.deal(epoch);
         upcoming
     }

@@ -1,7 +1,7 @@
 //! One group of documents in one blocking job: texts in, an arena of ids out. Stored ids stay where they are.
 
-use std::iter;
 use std::collections::VecDeque;
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -61,7 +61,8 @@ impl Encoded {
                 Ok(item) => {
                     let own = encoder.around().within(&item.ids);
                     let (offset, len) = (own.start - item.ids.start, item.ids.len());
-                    let append = |into: &mut Vec<u32>| self.arenas[item.arena].append(&own, offset, len, into);
+                    let append =
+                        |into: &mut Vec<u32>| self.arenas[item.arena].append(&own, offset, len, into);
                     let Position { byte, line, .. } = item.position;
                     let start = (byte, line.saturating_sub(1));
                     recorder.document(item.cursor.split, append, start, item.text_bytes);

@@ -12,8 +12,8 @@ use super::super::stored::{self, StepRoom};
 use super::{GROUP_SPLITS, Reader};
 use crate::budget::Lease;
 use crate::config::OnError;
-use crate::error::{Result, Unit};
 use crate::document::SplitEvent;
+use crate::error::{Result, Unit};
 use crate::shards::StoredSplit;
 use crate::source::formats::Opened;
 use crate::source::interleave::{self, DocumentKey, Scale};
@@ -78,7 +78,8 @@ impl Reader {
                     if let Some(group) = &mut self.group {
                         group.long = nth;
                     }
-                    self.begun = Some(Begun::new(framer, std::mem::take(&mut gathered.window.bytes), read, lease));
+                    self.begun =
+                        Some(Begun::new(framer, std::mem::take(&mut gathered.window.bytes), read, lease));
                     return Ok(gathered.deliver(&self.grouper, Lease::none(), &mut self.at));
                 }
                 Err(error) => {
@@ -149,7 +150,8 @@ impl Reader {
         }
         let Some(number) = self.deal.get(self.next as usize) else { return Ok(false) };
         let source = |file: u32| self.corpus().files[file as usize].source;
-        let is_other = gathered.file().is_some_and(|file| source(file) != source(self.corpus().split(*number).file));
+        let is_other =
+            gathered.file().is_some_and(|file| source(file) != source(self.corpus().split(*number).file));
         if is_other || gathered.splits() >= GROUP_SPLITS {
             return Ok(false);
         }
@@ -181,7 +183,8 @@ impl Reader {
     fn waits(&self) -> bool {
         let Some(number) = self.deal.get(self.next as usize) else { return false };
         let file = self.corpus().split(*number).file;
-        self.corpus().is_stdin(file) || self.cached.is_some() && self.group.is_none() && self.most_skipped(file) > 0
+        self.corpus().is_stdin(file)
+            || self.cached.is_some() && self.group.is_none() && self.most_skipped(file) > 0
     }
 
     /// Opens the next splits that are read side by side.
@@ -190,8 +193,10 @@ impl Reader {
         let range = interleave::group(self.deal.len() as u64, self.lane.interleave, self.next);
         self.opener.reach(ReadTurn { epoch: self.at.epoch, split: range.start });
         let passed = self.passed.take();
-        let tokens: Vec<_> =
-            range.clone().map(|ordinal| self.tokens_at(self.deal[ordinal as usize])).collect::<Result<_>>()?;
+        let tokens: Vec<_> = range
+            .clone()
+            .map(|ordinal| self.tokens_at(self.deal[ordinal as usize]))
+            .collect::<Result<_>>()?;
         // If too many may have been skipped, the text must show which document was one too many.
         let skipped: u64 = tokens.iter().flatten().map(StoredSplit::skipped).sum();
         let file = corpus.split(self.deal[range.start as usize]).file;
