@@ -6,6 +6,7 @@
 //! - `lossless`: paths of any bytes in JSON
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -24,7 +25,9 @@ use lines::Lines;
 pub use listing::{Changes, Listing, Renamed, Resized};
 
 /// Where a document begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+///
+/// Positions are equal if file and byte are: a resumed run may count lines from another place.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Position {
     /// The file, by its place in the corpus's [`Files`].
     pub file: u32,
@@ -33,8 +36,22 @@ pub struct Position {
     pub line: u64,
     /// The offset in the file's text, in bytes, or the number of the row, from 0, where the file's unit is rows.
     pub byte: u64,
-    /// The offset in the file that lines are counted from, in bytes: where the document's split begins.
+    /// The offset in the file that lines are counted from, in bytes: where reading the document's split began.
     pub from: u64,
+}
+
+impl PartialEq for Position {
+    fn eq(&self, other: &Self) -> bool {
+        (self.file, self.byte) == (other.file, other.byte)
+    }
+}
+
+impl Eq for Position {}
+
+impl Hash for Position {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.file, self.byte).hash(state);
+    }
 }
 
 /// One file of a corpus.

@@ -17,7 +17,7 @@ pub struct Difference {
     pub row: Option<usize>,
     /// The kind of difference.
     pub kind: DifferenceKind,
-    /// The reference's row: the names of its documents, as `path:line`, in order, or the name that a loader gives the
+    /// The reference's row: where its documents begin, in order, or the name that a loader gives the
     /// row; or the digest.
     pub expected: Vec<String>,
     /// The run's row, likewise.

@@ -49,12 +49,12 @@ pub(super) enum State {
 pub(super) struct Row {
     /// Rows are the same if this is.
     pub(super) identity: String,
-    /// Its name in words: its documents as `path:line`, in order, or the name that its loader gives it.
+    /// Its name in words: where its documents begin, in order, or the name that its loader gives it.
     pub(super) names: Vec<String>,
 }
 
-/// A document as it is logged: file, line and byte.
-type Mark = (usize, u64, u64);
+/// A document as it is logged: file and byte.
+type Mark = (usize, u64);
 
 /// A batch as a Millstream loader logs it.
 #[derive(Serialize, Deserialize)]
@@ -102,7 +102,7 @@ impl Writer {
                 self.known.insert(path.to_owned(), place);
                 place
             });
-            rows[piece.row as usize].1.push((file, piece.position.line, piece.position.byte));
+            rows[piece.row as usize].1.push((file, piece.position.byte));
         }
         let line = Line { batch: batch.number(), paths, rows, cursor: batch.cursor().clone() };
         let fail = |e| Error::io(&self.path, "write", e);
@@ -186,10 +186,9 @@ fn millstream(line: &[u8], paths: &mut Vec<String>) -> std::result::Result<Deliv
     paths.extend(more);
     let row = |(digest, documents): (String, Vec<Mark>)| {
         let mut row = Row { identity: digest, names: Vec::with_capacity(documents.len()) };
-        for (file, line, byte) in documents {
-            let name = name(paths.get(file)?, line, byte);
-            // Two documents of one line differ in their byte.
-            row.identity.extend([" ", &name, " ", &byte.to_string()]);
+        for (file, byte) in documents {
+            let name = name(paths.get(file)?, byte);
+            row.identity.extend([" ", &name]);
             row.names.push(name);
         }
         Some(row)
@@ -200,12 +199,9 @@ fn millstream(line: &[u8], paths: &mut Vec<String>) -> std::result::Result<Deliv
 }
 
 /// Where a document begins, in words. A log has an empty path for a document from no file.
-fn name(path: &str, line: u64, byte: u64) -> String {
-    match (path, line) {
-        ("", _) => "(no file)".to_owned(),
-        (path, 0) => format!("{path} (byte {byte})"),
-        (path, line) => format!("{path}:{line}"),
-    }
+fn name(path: &str, byte: u64) -> String {
+    let path = if path.is_empty() { "(no file)" } else { path };
+    format!("{path} (byte {byte})")
 }
 
 /// A line of any loader's log.

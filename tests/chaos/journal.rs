@@ -53,7 +53,6 @@ impl Delivered {
             hasher.update(place(batch.path(piece)).as_os_str().as_encoded_bytes());
             for number in [
                 piece.position.byte,
-                piece.position.line,
                 piece.offset.into(),
                 piece.from.into(),
                 piece.to.into(),

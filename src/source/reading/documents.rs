@@ -181,7 +181,6 @@ impl Drop for Documents {
 mod tests {
     use futures::StreamExt;
 
-    use super::*;
     use crate::cursor::LaneCursor;
     use crate::source::{Lane, Source};
 

@@ -22,6 +22,7 @@ use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::deal::deal;
+use crate::source::formats::Opened;
 use crate::source::interleave::{self, DocumentKey, Scale};
 use crate::source::lane::Lane;
 use crate::store::FileOpener;
@@ -63,6 +64,8 @@ pub(crate) struct Reader {
     /// The last document that was delivered before this reader, until its group is open.
     passed: Option<DocumentKey>,
     group: Option<OpenGroup>,
+    /// The file of the last split, if it was read alone, and its number: the next split may be in it too.
+    last: Option<(u32, Opened)>,
     begun: Option<Begun>,
     /// How many documents there were when this epoch began; `None` if it began before this reader.
     epoch_began: Option<u64>,
@@ -102,6 +105,7 @@ impl Reader {
             next: 0,
             passed: None,
             group: None,
+            last: None,
             begun: None,
             epoch_began: (at.documents == 0).then_some(0),
             epoch_ended: false,

@@ -296,11 +296,15 @@ impl Reader {
                 }
                 continue;
             }
+            let file = split.split.file;
             let opened = match &mut group.opened[nth] {
                 Some(opened) => opened,
-                closed => closed.insert(corpus.open(split.split.file, &self.opener)?),
+                closed => closed.insert(match self.last.take_if(|(last, _)| *last == file) {
+                    Some((_, opened)) => opened,
+                    None => corpus.open(file, &self.opener)?,
+                }),
             };
-            let path = corpus.files.path(split.split.file);
+            let path = corpus.files.path(file);
             if let Some(long) = split.gather_text(opened, path, until, slab_bytes, &mut gathered.window)? {
                 if gathered.is_empty() {
                     return Ok(Some((nth, long)));
@@ -309,7 +313,8 @@ impl Reader {
                 break;
             }
             if split.next == Next::End {
-                group.opened[nth] = None;
+                let opened = group.opened[nth].take();
+                self.last = opened.filter(|_| is_alone).map(|opened| (file, opened));
             }
             if gathered.window.is_full() || gathered.window.bytes.len() >= slab_bytes {
                 break;
