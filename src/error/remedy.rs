@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::Error;
+
 /// What to do about an error besides changing a value. Each program has its own words for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -38,5 +40,17 @@ impl fmt::Display for ResumeFrom {
             write!(f, " with {}", self.settings.join(" and "))?;
         }
         Ok(())
+    }
+}
+
+impl Error {
+    /// The [`Error::Corpus`] of a prepared file that is gone, or is another than it should be. Preparing makes it anew.
+    pub(crate) fn prepare_again(place: impl fmt::Display, problem: impl fmt::Display) -> Self {
+        Self::Corpus { problem: format!("{place}: {problem}; prepare again") }
+    }
+
+    /// The [`Error::Corpus`] of a damaged prepared file. Preparing makes it anew only once it is removed.
+    pub(crate) fn remove_and_prepare_again(place: impl fmt::Display, problem: impl fmt::Display) -> Self {
+        Self::Corpus { problem: format!("{place}: {problem}; remove the file, and prepare again") }
     }
 }
