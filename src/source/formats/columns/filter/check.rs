@@ -159,7 +159,10 @@ impl Side {
         let instead = match self.kind {
             Kind::Number => "; numbers are compared by =, <, >, in and between".to_owned(),
             Kind::Time(clock) => {
-                format!("; times are compared by =, <, >, in and between, for example with {}", clock.example())
+                format!(
+                    "; times are compared by =, <, >, in and between, for example with {}",
+                    clock.example()
+                )
             }
             _ => String::new(),
         };
