@@ -1,10 +1,10 @@
 //! `millstream verify` as people and scripts run it.
 
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
-use crate::program::{TINY, json, run};
+use crate::program::{TINY, json, millstream, run};
 use crate::support::examples::example;
 
 const LANES: [&str; 2] = ["--set", "pipeline.lanes=4"];
@@ -95,6 +95,33 @@ fn without_a_config_the_program_is_any_loader() {
     let (code, error) = failure(&["--points", "1"]);
     assert_eq!(code, Some(2));
     assert!(error.contains("CONFIG"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interruption_says_what_was_compared() {
+    use std::io::{BufRead, BufReader};
+
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    let mut child = millstream(&["verify", TINY, "-n", "1000000"]);
+    let mut child = child
+        .env("RUST_LOG", "info")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let said = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut said = said.lines().map(|line| line.expect("text"));
+    assert!(said.by_ref().any(|line| line.contains("the reference")), "it begins");
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).expect("it is there");
+    let rest: Vec<String> = said.collect();
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest:?}");
+    assert!(
+        rest.iter().any(|line| line == "interrupted; comparisons done: 0; no difference so far"),
+        "{rest:?}"
+    );
 }
 
 #[cfg(unix)]
