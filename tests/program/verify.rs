@@ -1,10 +1,10 @@
 //! `millstream verify` as people and scripts run it.
 
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use serde_json::Value;
 
-use crate::program::{TINY, json, millstream, run};
+use crate::program::{TINY, json, run};
 use crate::support::examples::example;
 
 const LANES: [&str; 2] = ["--set", "pipeline.lanes=4"];
@@ -101,9 +101,12 @@ fn without_a_config_the_program_is_any_loader() {
 #[test]
 fn an_interruption_says_what_was_compared() {
     use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
 
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
+
+    use crate::program::millstream;
 
     let mut child = millstream(&["verify", TINY, "-n", "1000000"]);
     let mut child = child
