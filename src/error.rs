@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 
 mod answer;
 mod fields;
+mod remedy;
 
 #[doc(hidden)]
 pub use answer::code_in;
+pub use remedy::{Remedy, ResumeFrom};
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -218,44 +220,6 @@ pub enum Error {
     /// The trainer cannot go on.
     #[error("{0}")]
     Train(String),
-}
-
-/// What to do about an error besides changing a value. Each program has its own words for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Remedy {
-    /// Resume the run that is there.
-    Resume(ResumeFrom),
-    /// Say which of several parts to prepare.
-    NamePart,
-    /// Merge the cursors of all ranks.
-    MergeCursors,
-    /// Export the model of the run in this directory.
-    ExportModel(PathBuf),
-}
-
-/// Where a run can be resumed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResumeFrom {
-    /// The run's directory.
-    pub run: PathBuf,
-    /// The step of the checkpoint; `None` for the newest one.
-    pub step: Option<u64>,
-    /// What to change in its config, each `key=value`.
-    pub settings: Vec<String>,
-}
-
-impl fmt::Display for ResumeFrom {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "resume {}", self.run.display())?;
-        if let Some(step) = self.step {
-            write!(f, " from step {step}")?;
-        }
-        if !self.settings.is_empty() {
-            write!(f, " with {}", self.settings.join(" and "))?;
-        }
-        Ok(())
-    }
 }
 
 /// Where a setting is written.

@@ -1,5 +1,6 @@
 //! This process as the system sees it; on Linux, in `/proc/self`. Nothing is held.
 
+use std::io::Read;
 use std::path::PathBuf;
 
 /// A field of `/proc/self/status`, such as `VmRSS`; `None` where there is no such file, as outside Linux.
@@ -26,6 +27,17 @@ pub fn image() -> std::io::Result<PathBuf> {
         Some(path) => Ok(path.into()),
         None => std::env::current_exe(),
     }
+}
+
+/// Ends this process when its parent ends, with exit code 1. The parent holds this one's standard input open, and writes
+/// no more to it: it closes with the parent.
+#[doc(hidden)]
+pub fn end_with_parent() {
+    std::thread::spawn(|| {
+        let mut input = std::io::stdin().lock();
+        while input.read(&mut [0; 64]).is_ok_and(|len| len > 0) {}
+        std::process::exit(1);
+    });
 }
 
 /// The path of the mapping around an address.

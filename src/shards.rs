@@ -223,13 +223,8 @@ fn found(place: &ShardPlace, segments: &[ListedSegment]) -> Result<Vec<PlacedFil
     match segments.iter().zip(&found).find(|(segment, file)| segment.len != file.len) {
         None => Ok(found),
         Some((segment, file)) => {
-            let problem = format!(
-                "{}: it has {} bytes, and the list of segments says {}; prepare again",
-                file.path.display(),
-                file.len,
-                segment.len
-            );
-            Err(Error::Corpus { problem })
+            let problem = format!("it has {} bytes, and the list of segments says {}", file.len, segment.len);
+            Err(Error::prepare_again(file.path.display(), problem))
         }
     }
 }

@@ -25,6 +25,9 @@ pub use bytes::ByteTokenizer;
 pub use encoder::Encoder;
 pub(crate) use name::{difference, name_of};
 
+/// The special token of bytes and of GPT-2, and of a learned tokenizer for which none is named.
+pub const END_OF_TEXT: &str = "<|endoftext|>";
+
 /// Why a tokenizer refuses a text, in words. A string becomes one with `into()` or `?`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

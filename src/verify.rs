@@ -164,7 +164,8 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::Config`] for a wrong setting, [`Error::Verify`] for a child that fails by itself or hangs, with its
-    /// last words, and [`Error::Io`]. A difference is not an error: it is in the report.
+    /// last words, or for an interruption, with what was found before it, and [`Error::Io`]. A difference is not an
+    /// error: it is in the report.
     pub fn run(&self, stop: &AtomicBool) -> Result<Report> {
         self.check()?;
         laws::run(self, stop)

@@ -14,8 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use millstream::config::SourceConfig;
-use millstream::tokenizer::Tokenizer;
-use millstream::tokenizer::learn::END_OF_TEXT;
+use millstream::tokenizer::{END_OF_TEXT, Tokenizer};
 use millstream::{Config, Cursor, Loader};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use millstream::config::{LearnConfig, SpecialTokens};
+use millstream::tokenizer::END_OF_TEXT;
 use millstream::tokenizer::hf::HfTokenizer;
-use millstream::tokenizer::learn::{END_OF_TEXT, learn};
+use millstream::tokenizer::learn::learn;
 
 /// The library's own sources.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../src");

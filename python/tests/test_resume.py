@@ -175,6 +175,17 @@ def test_lightning_without_the_callback_warns(config: dict[str, Any], tmp_path: 
     assert resumed == a_pass(config, "inputs")[5:8]
 
 
+def test_lightning_warns_of_epochs_that_begin_again(config: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("lightning")
+    data = a_pass(config, "inputs")
+    with pytest.warns(UserWarning, match=r"set Dataset\(\.\.\., length=3\) instead"):
+        seen = trainers.run_lightning(config, tmp_path / "limit", 6, limit_train_batches=3)
+    assert seen == data[:3] * 2
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*length=.*")
+        assert trainers.run_lightning(config, tmp_path / "length", 6, length=3) == data[:6]
+
+
 def test_what_lightning_only_validates_stays_where_it_is(config: dict[str, Any]) -> None:
     pytest.importorskip("lightning")
     from millstream.lightning import ExactResume

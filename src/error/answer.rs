@@ -38,16 +38,19 @@ pub(super) fn explain(path: &Path, answer: io::Error) -> io::Error {
     }
 }
 
-/// The number of the system's answer, if it was the system that answered.
-pub(super) fn code(answer: &io::Error) -> Option<i32> {
-    let explained = answer.get_ref().and_then(|inner| inner.downcast_ref::<Answer>());
-    match explained {
-        Some(explained) => explained.code,
-        None => answer.raw_os_error().or_else(|| code_in(&answer.to_string())),
+/// The number of the system's answer, if the system's is the error or one of its causes.
+pub(super) fn code(error: &(dyn Error + 'static)) -> Option<i32> {
+    if let Some(explained) = error.downcast_ref::<Answer>() {
+        return explained.code;
+    }
+    match error.downcast_ref::<io::Error>() {
+        // Its own cause is that of the error within it.
+        Some(answer) => answer.raw_os_error().or_else(|| code(answer.get_ref()?)),
+        None => code(error.source()?),
     }
 }
 
-/// The number of the system's answer, found in a library's message, which has only the answer's text.
+/// The number of the system's answer in the message of a library whose errors are only text.
 pub fn code_in(said: &str) -> Option<i32> {
     let (_, code) = said.rsplit_once("(os error ")?;
     code.split_once(')')?.0.parse().ok()
@@ -138,8 +141,11 @@ mod tests {
         assert!(around.raw_os_error().is_none() && around.to_string().contains("at path"));
         let answer = explain(directory.path(), around);
         assert_eq!((answer.kind(), answer.raw_os_error()), (ErrorKind::NotFound, Some(2)));
-        let of_nobody = io::Error::other("a line is odd");
-        assert_eq!(said(of_nobody), "a line is odd");
+        let again = explain(directory.path(), io::Error::other(io::Error::other(answer)));
+        assert_eq!(again.raw_os_error(), Some(2));
+        for text in ["a line is odd", "no answer (os error 111); give credentials"] {
+            assert_eq!(said(io::Error::other(text)), text);
+        }
     }
 
     #[cfg(target_os = "linux")]

@@ -40,8 +40,8 @@ impl CustomSource {
         }
         let name = match self {
             Self::Documents { .. } if config.pipeline.holdout > 0.0 => {
-                let problem = "custom documents are not split; set it to 0, and give the documents to hold out to a \
-                               loader of their own";
+                let problem = "no custom documents are held out; set it to 0, and give those for validation to another \
+                               loader";
                 return Err(Error::config("pipeline.holdout", problem));
             }
             Self::Documents { .. } if config.pipeline.uneven == Uneven::Wrap => {

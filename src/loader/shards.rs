@@ -10,7 +10,7 @@ pub(super) fn check(source: &Source, tokenizer: &dyn Tokenizer, has_stages: bool
     for (index, shards) in source.shards() {
         if let Some(made) = difference(&shards.manifest().tokenizer, &tokenizer.fingerprint()) {
             let directory = shards.place().path().display();
-            let problem = format!("{directory} was {made}, or prepare the shards again");
+            let problem = format!("{directory} was {made}, or prepare again");
             return Err(Error::config(format!("source.{index}.paths"), problem));
         }
         if has_stages {

@@ -51,11 +51,9 @@ impl SegmentList {
     /// identity counts as none.
     pub(super) fn load(place: &ShardPlace, identity: &[u8; 32], width: Width) -> Result<Option<Self>> {
         let Some(text) = place.read(LIST, MOST_BYTES)? else { return Ok(None) };
-        Self::parse(&text, identity, width).map_err(|what| Error::Corpus {
-            problem: format!(
-                "{}: this is not a list of segments: {what}; prepare again, which writes it anew",
-                place.of(LIST).display()
-            ),
+        Self::parse(&text, identity, width).map_err(|what| {
+            let problem = format!("this is not a list of segments: {what}");
+            Error::prepare_again(place.of(LIST).display(), problem)
         })
     }
 

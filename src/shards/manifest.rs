@@ -81,7 +81,7 @@ impl Manifest {
         let path = place.of(MANIFEST);
         let refuse = |what: String| Error::Corpus {
             problem: format!(
-                "{}: this is not a manifest of token shards: {what}; prepare the shards again",
+                "{}: this is not a manifest of token shards: {what}; prepare into an empty directory",
                 path.display()
             ),
         };

@@ -241,9 +241,7 @@ impl ShardPlace {
             Self::Store(prefix) if prefix.is_plain() => return prefix.ask(names),
             _ => self.look()?,
         };
-        let gone = |name: &String| Error::Corpus {
-            problem: format!("{}: it is gone; prepare again", self.of(name).display()),
-        };
+        let gone = |name: &String| Error::prepare_again(self.of(name).display(), "it is gone");
         names.iter().map(|name| files.get(name).cloned().ok_or_else(|| gone(name))).collect()
     }
 }
@@ -286,7 +284,8 @@ impl Prefix {
         let urls: Vec<String> = names.iter().map(|name| self.of(name)).collect();
         let ask = async |stores: Arc<Stores>, url: String| {
             let found = stores.list("source.paths", &url).await?.pop();
-            let gone = || Error::Corpus { problem: format!("{url}: it is gone") };
+            let gone =
+                || Error::Corpus { problem: format!("{url}: it is gone; copy the whole directory again") };
             found.map(PlacedFile::from).ok_or_else(gone)
         };
         let all = |stores: Arc<Stores>, _| async move {

@@ -143,11 +143,8 @@ impl RemoteSplit {
 
 /// The error that a block of a segment, which begins at a byte, is not as it was written.
 pub(super) fn damaged(path: &Path, byte: u64) -> Error {
-    let problem = format!(
-        "{} (byte {byte}): the block there does not have its checksum; remove the file, and prepare again",
-        path.display()
-    );
-    Error::Corpus { problem }
+    let problem = "the block there does not have its checksum";
+    Error::remove_and_prepare_again(format_args!("{} (byte {byte})", path.display()), problem)
 }
 
 impl Blocks {

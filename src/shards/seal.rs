@@ -88,9 +88,7 @@ fn read(
     files: &BTreeMap<String, PlacedFile>,
 ) -> Result<SegmentList> {
     let (plan, width) = (SegmentPlan::new(manifest), Width::for_vocab(manifest.vocab_size));
-    let gone = |name: &String| Error::Corpus {
-        problem: format!("{}: it is gone; prepare again", place.of(name).display()),
-    };
+    let gone = |name: &String| Error::prepare_again(place.of(name).display(), "it is gone");
     let names: Vec<String> = (0..plan.len()).map(|segment| plan.name(segment)).collect();
     let found: Vec<&PlacedFile> =
         names.iter().map(|name| files.get(name).ok_or_else(|| gone(name))).collect::<Result<_>>()?;

@@ -282,11 +282,8 @@ impl StoredSplit {
     }
 
     fn wrong(&self, document: usize) -> Error {
-        let path = self.path().display();
-        let problem = format!(
-            "{path}: the ids of document {document} of a split are wrong; remove the file, and prepare it again"
-        );
-        Error::Corpus { problem }
+        let problem = format!("the ids of document {document} of a split are wrong");
+        Error::remove_and_prepare_again(self.path().display(), problem)
     }
 }
 

@@ -1,9 +1,6 @@
 //! The simplest tokenizer, which needs no file.
 
-use super::{EncodeError, Tokenizer};
-
-/// Its only special token.
-const END_OF_TEXT: &str = "<|endoftext|>";
+use super::{END_OF_TEXT, EncodeError, Tokenizer};
 
 /// Every byte is its own id; 256 is `<|endoftext|>`.
 #[derive(Clone, Copy, Debug, Default)]

@@ -87,7 +87,7 @@ impl Encoder {
         }
         let problem = format!(
             "{}: its ids were made by the tokenizer {made}, but this one is {now}; use the one that made them, or \
-             prepare the shards again",
+             prepare again",
             ids.path().display()
         );
         Err(Error::Corpus { problem })

@@ -13,10 +13,8 @@ use crate::config::LearnConfig;
 use crate::error::{Error, Result};
 use words::Words;
 
+use super::END_OF_TEXT;
 use super::byte_level::{ByteLevel, letter};
-
-/// The special token that a learned tokenizer has if none is named.
-pub const END_OF_TEXT: &str = "<|endoftext|>";
 
 /// How text is cut into words before BPE; no token reaches across two words. It is `cl100k_base`'s pattern,
 /// published with tiktoken: line ends apart from indentation, contractions in either case, at most three

@@ -1,6 +1,5 @@
 //! The child's side, for a Millstream loader: it reads batches as ordered, and logs each of them.
 
-use std::io::Read;
 use std::path::Path;
 
 use futures::StreamExt;
@@ -10,6 +9,7 @@ use super::orders::{ORDERS, Orders, refusal};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::loader::LoaderBuilder;
+use crate::process::end_with_parent;
 
 /// Makes a program that [`Plan`](super::Plan) can start as its children: call it first in `main`.
 ///
@@ -98,13 +98,4 @@ async fn deliver(open: impl FnOnce(&Config) -> LoaderBuilder, orders: Orders) ->
 fn orders(path: &Path) -> Result<Orders> {
     let json = std::fs::read(path).map_err(|e| Error::io(path, "read the orders", e))?;
     serde_json::from_slice(&json).map_err(|e| Error::io(path, "read the orders", e.into()))
-}
-
-/// Ends the process with its parent: the parent never writes to a child's standard input, which closes when it ends.
-fn end_with_parent() {
-    std::thread::spawn(|| {
-        let mut input = std::io::stdin().lock();
-        while input.read(&mut [0; 64]).is_ok_and(|len| len > 0) {}
-        std::process::exit(1);
-    });
 }

@@ -10,7 +10,7 @@ use super::chance::Chance;
 use super::compare::{Compared, Pairing};
 use super::log::{Delivered, Reader};
 use super::process::{Child, Nursery};
-use super::report::{Check, Law, Report};
+use super::report::{Check, Law, Report, first_difference};
 use super::subject::{Run, Saved, Setup, Subject};
 use super::together::Together;
 use crate::error::{Error, Result};
@@ -37,29 +37,11 @@ pub(super) fn run(plan: &Plan, stop: &AtomicBool) -> Result<Report> {
     let nursery = Nursery { program, args, patience: *patience, stop };
     let files = Files { directory, logs: 0 };
     let mut trial = Trial { plan, nursery, files, chance: Chance::new(plan.seed), checks: Vec::new() };
-
-    tracing::info!(batches = plan.batches, "the reference");
-    let reference = trial.reference()?;
-    let (batches, rows) = (reference.batches, reference.rows);
-    tracing::info!(batches, workers = ?plan.workers, depths = ?plan.depths, "law 1, order");
-    trial.order(&reference)?;
-    tracing::info!(points = plan.points, seed = plan.seed, "law 2, resume");
-    let resume_points = trial.resume(&reference)?;
-    tracing::info!(worlds = ?plan.worlds, "law 3, world");
-    trial.world(&reference)?;
-
-    let checks = trial.checks;
-    Ok(Report {
-        seed: plan.seed,
-        batches,
-        rows,
-        resume_points,
-        workers: plan.workers.clone(),
-        depths: plan.depths.clone(),
-        worlds: plan.worlds.clone(),
-        mismatches: checks.iter().filter(|check| check.difference.is_some()).count() as u64,
-        checks,
-    })
+    match trial.all() {
+        // It failed because of the interruption.
+        Err(_) if trial.nursery.is_stopped() => Err(trial.interrupted()),
+        report => report,
+    }
 }
 
 /// The run that all others are compared with.
@@ -86,6 +68,43 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
+    /// The reference, and the comparisons of all laws with it.
+    fn all(&mut self) -> Result<Report> {
+        let plan = self.plan;
+        tracing::info!(batches = plan.batches, "the reference");
+        let reference = self.reference()?;
+        let (batches, rows) = (reference.batches, reference.rows);
+        tracing::info!(batches, workers = ?plan.workers, depths = ?plan.depths, "law 1, order");
+        self.order(&reference)?;
+        tracing::info!(points = plan.points, seed = plan.seed, "law 2, resume");
+        let resume_points = self.resume(&reference)?;
+        tracing::info!(worlds = ?plan.worlds, "law 3, world");
+        self.world(&reference)?;
+
+        let checks = std::mem::take(&mut self.checks);
+        Ok(Report {
+            seed: plan.seed,
+            batches,
+            rows,
+            resume_points,
+            workers: plan.workers.clone(),
+            depths: plan.depths.clone(),
+            worlds: plan.worlds.clone(),
+            mismatches: checks.iter().filter(|check| check.difference.is_some()).count() as u64,
+            checks,
+        })
+    }
+
+    /// The error of a run that was interrupted, with what it found before.
+    fn interrupted(&self) -> Error {
+        let found = match first_difference(&self.checks) {
+            None => "no difference so far".to_owned(),
+            Some((check, difference)) => check.said(difference),
+        };
+        let problem = format!("interrupted; comparisons done: {}; {found}", self.checks.len());
+        Error::Verify { problem }
+    }
+
     fn spawn(&mut self, how: &str, run: &Run<'_>) -> Result<Child> {
         self.files.logs += 1;
         let log = self.files.directory.path().join(format!("{}.log", self.files.logs));

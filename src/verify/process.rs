@@ -111,7 +111,7 @@ impl Nursery<'_> {
     pub(super) fn rest(&self, time: Duration) -> Result<()> {
         std::thread::sleep(time);
         match self.is_stopped() {
-            true => Err(Error::Verify { problem: "interrupted before the laws were checked".to_owned() }),
+            true => Err(Error::Verify { problem: "interrupted".to_owned() }),
             false => Ok(()),
         }
     }

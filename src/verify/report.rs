@@ -50,6 +50,18 @@ pub struct Check {
     pub difference: Option<Difference>,
 }
 
+impl Check {
+    /// Its difference, and what it was found in.
+    pub(super) fn said(&self, difference: &Difference) -> String {
+        format!("law {}, {}: {difference}", self.law, self.how)
+    }
+}
+
+/// The first comparison that found a difference.
+pub(super) fn first_difference(checks: &[Check]) -> Option<(&Check, &Difference)> {
+    checks.iter().find_map(|check| Some((check, check.difference.as_ref()?)))
+}
+
 /// The result of [`Plan::run`](super::Plan::run).
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -76,7 +88,7 @@ pub struct Report {
 impl Report {
     /// Returns the first comparison that found a difference.
     pub fn first_difference(&self) -> Option<(&Check, &Difference)> {
-        self.checks.iter().find_map(|check| Some((check, check.difference.as_ref()?)))
+        first_difference(&self.checks)
     }
 
     /// Returns how long the comparisons of a law took, in seconds.
@@ -114,7 +126,7 @@ impl fmt::Display for Report {
         )?;
         match self.first_difference() {
             None => write!(f, "no difference"),
-            Some((check, difference)) => write!(f, "law {}, {}: {difference}", check.law, check.how),
+            Some((check, difference)) => f.write_str(&check.said(difference)),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! One rank of a loader, as a process: it delivers batches, writes about each, and saves its cursor.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::StreamExt;
+use millstream::process::end_with_parent;
 use millstream::{Config, Cursor, Loader, Result};
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +73,7 @@ fn deliver() {
     match block_on(obey(serde_json::from_slice(&orders).expect("orders"))) {
         Ok(()) => std::process::exit(0),
         Err(error) => {
-            eprintln!("error: {}", chain(&error));
+            eprintln!("error: {}", error.chain());
             std::process::exit(FAILED);
         }
     }
@@ -109,18 +109,4 @@ async fn obey(orders: Orders) -> Result<()> {
     }
     journal.push(&Line::Enough);
     Ok(())
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let cause = error.source().map(|cause| format!(": {}", chain(cause)));
-    format!("{error}{}", cause.unwrap_or_default())
-}
-
-/// The parent never writes to a child's standard input, which closes when it ends.
-fn end_with_parent() {
-    std::thread::spawn(|| {
-        let mut input = std::io::stdin().lock();
-        while input.read(&mut [0; 64]).is_ok_and(|len| len > 0) {}
-        std::process::exit(1);
-    });
 }

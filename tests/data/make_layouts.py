@@ -1,10 +1,10 @@
-"""Which splits the library `datasets` deals the files of a directory to, layout by layout.
+"""Which parts the library `datasets` deals the files of a directory to, layout by layout.
 
     pip install datasets==5.2.0
     python make_layouts.py
 
 Writes `layouts.jsonl`, one layout a line: its `files`, its `readme` and `subset` if it has them, and the texts of its
-`splits`. The text of each file is its own path.
+`parts`. The text of each file is its own path.
 """
 
 import gzip
@@ -135,8 +135,8 @@ def layout(files, card=None, subset=None):
         if card:
             (root / "README.md").write_text(card)
         dealt = datasets.load_dataset(str(root), subset, streaming=True)
-        splits = {split: sorted(row["text"] for row in rows) for split, rows in dealt.items()}
-    made = {"files": files, "splits": splits}
+        parts = {part: sorted(row["text"] for row in rows) for part, rows in dealt.items()}
+    made = {"files": files, "parts": parts}
     if card:
         made["readme"] = card
     if subset:

@@ -178,6 +178,10 @@ pub(crate) async fn all(config: &Config) -> Result<Vec<Batch>> {
     open(config, None).await?.try_collect().await
 }
 
+pub(crate) fn digests(batches: &[Batch]) -> Vec<String> {
+    batches.iter().map(|batch| batch.digest().to_string()).collect()
+}
+
 /// That resuming from any of the first cursors gives the batches that follow.
 pub(crate) async fn resumes(config: &Config) -> std::result::Result<(), Violation> {
     let start = open(config, None).await.expect("it opens").start().clone();

@@ -12,13 +12,9 @@ use millstream::tokenizer::{ByteTokenizer, Tokenizer};
 use millstream::{Batch, Cursor, Error, Loader, Result};
 use proptest::prelude::*;
 
-use crate::corpus::{all, block_on, configs, corpora, lines, open, resumes, rules};
+use crate::corpus::{all, block_on, configs, corpora, digests, lines, open, resumes, rules};
 use crate::support::tokenizers::before;
 use crate::support::wait::{PATIENCE, until};
-
-fn digests(batches: &[Batch]) -> Vec<String> {
-    batches.iter().map(|batch| batch.digest().to_string()).collect()
-}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]

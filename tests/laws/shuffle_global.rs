@@ -14,7 +14,7 @@ use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Error, Loader};
 use proptest::prelude::*;
 
-use crate::corpus::{all, block_on, configs, corpora, open, resumes, rules, unpadded, worlds_agree};
+use crate::corpus::{all, block_on, configs, corpora, digests, open, resumes, rules, unpadded, worlds_agree};
 use crate::order::deliveries;
 
 /// The config that shuffles all documents of token shards of `text`, which are made in `directory`.
@@ -30,10 +30,6 @@ fn shuffled(mut text: Config, directory: &Path, split: u64) -> Config {
         sources: vec![SourceConfig { kind: SourceKind::Shards, paths, ..SourceConfig::default() }],
         ..text
     }
-}
-
-fn digests(batches: &[Batch]) -> Vec<String> {
-    batches.iter().map(|batch| batch.digest().to_string()).collect()
 }
 
 proptest! {

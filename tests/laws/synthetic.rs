@@ -12,6 +12,7 @@ use millstream::prepare::prepare;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, LaneCursor, Loader, Result, Source, conformance};
 
+use crate::corpus::digests;
 use crate::support::runtime::block_on as run;
 
 fn source(documents: usize, bytes: u64) -> SourceConfig {
@@ -41,10 +42,6 @@ async fn open(config: &Config, cursor: Option<&Cursor>) -> Result<Loader> {
 
 fn batches(config: &Config) -> Vec<Batch> {
     run(async { open(config, None).await?.try_collect().await }).expect("no errors")
-}
-
-fn digests(batches: &[Batch]) -> Vec<String> {
-    batches.iter().map(|batch| batch.digest().to_string()).collect()
 }
 
 /// The texts of a source in file order.

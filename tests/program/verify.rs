@@ -99,6 +99,36 @@ fn without_a_config_the_program_is_any_loader() {
 
 #[cfg(unix)]
 #[test]
+fn an_interruption_says_what_was_compared() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    use crate::program::millstream;
+
+    let mut child = millstream(&["verify", TINY, "-n", "1000000"]);
+    let mut child = child
+        .env("RUST_LOG", "info")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let said = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut said = said.lines().map(|line| line.expect("text"));
+    assert!(said.by_ref().any(|line| line.contains("the reference")), "it begins");
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).expect("it is there");
+    let rest: Vec<String> = said.collect();
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest:?}");
+    assert!(
+        rest.iter().any(|line| line == "interrupted; comparisons done: 0; no difference so far"),
+        "{rest:?}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
 fn a_program_is_a_file_or_a_command_line() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().expect("a directory");

@@ -68,7 +68,7 @@ fn another_one_is_refused_with_what_to_leave_out() {
     all(&config, None).expect("its own");
     config.tokenizer.special_tokens = SpecialTokens::Parse;
     let said = refused(&config);
-    assert!(said.contains("; set tokenizer.special_tokens = \"text\", or prepare the "), "{said}");
+    assert!(said.contains("; set tokenizer.special_tokens = \"text\", or prepare "), "{said}");
 
     config.tokenizer.special_tokens = SpecialTokens::default();
     fs::remove_file(Path::new(&config.sources[0].paths[0]).join("tokenizer.json")).expect("removed");

@@ -89,7 +89,7 @@ struct Layout {
     files: Vec<String>,
     readme: Option<String>,
     subset: Option<String>,
-    splits: BTreeMap<String, BTreeSet<String>>,
+    parts: BTreeMap<String, BTreeSet<String>>,
 }
 
 #[test]
@@ -108,22 +108,21 @@ fn parts_have_the_files_that_the_datasets_library_finds() {
             corpus.write(format!("set/{path}"), text);
         }
         let set = SourceConfig { subset: layout.subset.clone(), ..made(&corpus, "set") };
-        for name in
-            ["train", "validation", "test"].into_iter().chain(layout.splits.keys().map(String::as_str))
+        for name in ["train", "validation", "test"].into_iter().chain(layout.parts.keys().map(String::as_str))
         {
             let found = texts(&part(set.clone(), name));
-            match layout.splits.get(name) {
-                Some(split) => {
+            match layout.parts.get(name) {
+                Some(wanted) => {
                     let found: BTreeSet<String> = found.expect("texts").into_iter().collect();
-                    assert_eq!(&found, split, "{name} of {:?}", layout.files);
+                    assert_eq!(&found, wanted, "{name} of {:?}", layout.files);
                 }
                 None => {
                     let error = found.expect_err("no such part").to_string();
                     let problem = format!("there is no part {name:?}; it has ");
                     let (_, there) = error.split_once(&problem).expect("what there is");
                     let there: BTreeSet<&str> = there.split(", ").collect();
-                    let splits: BTreeSet<&str> = layout.splits.keys().map(String::as_str).collect();
-                    assert_eq!(there, splits, "{:?}", layout.files);
+                    let parts: BTreeSet<&str> = layout.parts.keys().map(String::as_str).collect();
+                    assert_eq!(there, parts, "{:?}", layout.files);
                 }
             }
         }

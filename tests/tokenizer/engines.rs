@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use millstream::Error;
 use millstream::config::{ByteCount, LearnConfig, SpecialTokens};
-use millstream::tokenizer::Tokenizer;
 use millstream::tokenizer::hf::{Check, Engine, HfTokenizer};
-use millstream::tokenizer::learn::{END_OF_TEXT, learn};
+use millstream::tokenizer::learn::learn;
+use millstream::tokenizer::{END_OF_TEXT, Tokenizer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::failure::Failure;
 use super::program::program;
 use super::settings::Settings;
-use super::{INTERRUPTED, RunConfig, Written, hint, print_json, print_line, stop};
+use super::{INTERRUPTED, RunConfig, Written, hint, print_json, print_line, progress, stop};
 use millstream::config::Seconds;
 use millstream::verify::{Check, Difference, Law, Plan, Report};
 use millstream::{Config, Error, Loader, Result};
@@ -117,16 +117,22 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode, Failur
         tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))?;
     let plan = tokio::select! {
         plan = plan(args, directory.path()) => plan?,
-        () = requested => return Ok(ExitCode::from(INTERRUPTED)),
+        () = requested => {
+            progress::say("interrupted before anything was compared");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
     };
     let flag = given_up.clone();
     let work = tokio::task::spawn_blocking(move || plan.run(&flag).map_err(by_option));
     let report = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
-    // A report that failed after an interruption failed because of it.
-    if given_up.load(Ordering::Relaxed) && report.is_err() {
-        return Ok(ExitCode::from(INTERRUPTED));
-    }
-    let report = report?;
+    let report = match report {
+        // It failed because of the interruption, and says what was compared.
+        Err(Failure::Failed(error)) if given_up.load(Ordering::Relaxed) => {
+            progress::say(&error.to_string());
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        report => report?,
+    };
     if json {
         print_json(&summary(&report))?;
     } else {
@@ -150,7 +156,7 @@ async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan, Failure> {
     let mut plan = match &args.config {
         Some(config) => {
             let config = RunConfig::load_with(config, args.settings.all())?.data;
-            let _slow = super::progress::slow("listing the files");
+            let _slow = progress::slow("listing the files");
             Plan::new(millstream::loader::resolved(&config).await?, program)
         }
         None if !args.settings.all().is_empty() => {

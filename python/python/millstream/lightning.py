@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch.distributed
@@ -40,8 +41,20 @@ class ExactResume(Callback):  # type: ignore[misc, unused-ignore]
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         self._is_fitting = stage == "fit"
         if self._is_fitting:
+            self._warn_of_repeats(trainer)
             self._start, self._waiting = self._dataset.state_dict(), 0
             self._trail = self._dataset._follow(None)
+
+    def _warn_of_repeats(self, trainer: Any) -> None:
+        limit = trainer.limit_train_batches
+        # Whoever overfits wants the same batches again.
+        repeats = isinstance(limit, int) and trainer.max_epochs != 1 and not trainer.overfit_batches
+        if repeats and self._dataset._length is None:
+            warnings.warn(
+                f"with limit_train_batches={limit}, each epoch begins at the start of the data, because the dataset has no "
+                f"length; to go on through the data, set Dataset(..., length={limit}) instead",
+                stacklevel=2,
+            )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         if self._is_fitting:

@@ -143,7 +143,8 @@ struct Dataset<'a> {
 /// `dataset_dict.json`, as `DatasetDict.save_to_disk` writes it.
 #[derive(Deserialize)]
 struct Parts {
-    splits: Vec<String>,
+    #[serde(rename = "splits")]
+    parts: Vec<String>,
 }
 
 /// `state.json`, as `Dataset.save_to_disk` writes it.
@@ -183,7 +184,8 @@ enum DataFiles {
 
 #[derive(Deserialize)]
 struct DatasetPart {
-    split: String,
+    #[serde(rename = "split")]
+    name: String,
     path: Patterns,
 }
 
@@ -200,9 +202,9 @@ impl Dataset<'_> {
         if !self.directory.is_dir() {
             return Err(self.problem("paths", "it is not a directory; name the directory of a dataset"));
         }
-        if let Some(Parts { splits }) = json(&self.directory.join("dataset_dict.json"))? {
-            if !splits.iter().any(|split| split == self.part) {
-                let there = splits.join(", ");
+        if let Some(Parts { parts }) = json(&self.directory.join("dataset_dict.json"))? {
+            if !parts.iter().any(|part| part == self.part) {
+                let there = parts.join(", ");
                 return Err(
                     self.problem("part", &format!("there is no part {:?}; it has {there}", self.part))
                 );
@@ -278,12 +280,12 @@ impl Dataset<'_> {
             Some(DataFiles::Patterns(patterns)) if self.part == TRAIN => vec![patterns],
             Some(DataFiles::Patterns(_)) => Vec::new(),
             Some(DataFiles::Parts(parts)) => {
-                parts.iter().filter(|part| part.split == self.part).map(|part| &part.path).collect()
+                parts.iter().filter(|part| part.name == self.part).map(|part| &part.path).collect()
             }
         };
         if patterns.is_empty() {
             let there: Vec<&str> = match &subset.data_files {
-                Some(DataFiles::Parts(parts)) => parts.iter().map(|part| part.split.as_str()).collect(),
+                Some(DataFiles::Parts(parts)) => parts.iter().map(|part| part.name.as_str()).collect(),
                 _ => vec![TRAIN],
             };
             let problem = format!("there is no part {:?}; it has {}", self.part, there.join(", "));

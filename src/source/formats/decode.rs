@@ -139,7 +139,7 @@ mod tests {
                 "a.w",
                 "field `a.w` is -0.5, but a weight must be 0 or more",
             ),
-            (r#"{"a": {"text": "x"}, "w": NaN}"#, "w", "broken JSON: expected value"),
+            (r#"{"a": {"text": "x"}, "w": NaN}"#, "w", "field `w` is NaN or infinite and not a number"),
             (r#"{"a": {"text": "x"}, "w": 1e999}"#, "w", "broken JSON: number out of range"),
         ];
         for (line, path, what) in cases {
@@ -202,6 +202,10 @@ mod tests {
             (r#"{"a": {"c": "x"}}"#, "there is no field `a.b`"),
             (r#"{"a": "x"}"#, "field `a` is a string and not an object"),
             (r#"{"a": {"b": [1]}}"#, "field `a.b` is a list and not a string"),
+            (r#"{"a": {"b": []}}"#, "field `a.b` is a list and not a string"),
+            (r#"{"n": NaN, "a": {"b": [1]}}"#, "field `a.b` is a list and not a string"),
+            (r#"{"a": {"b": -Infinity}, "n": 1}"#, "field `a.b` is NaN or infinite and not a string"),
+            (r#"{"a": NaN}"#, "field `a` is NaN or infinite and not an object"),
             (r#"{"a": {"b": {"c": 1}}}"#, "field `a.b` is an object and not a string"),
             (r#"{"a": {"b": 1.5}}"#, "field `a.b` is a number and not a string"),
             (r#"{"a": true}"#, "field `a` is a boolean and not an object"),
@@ -220,6 +224,7 @@ mod tests {
             (r#"{"text": "x""#, 12, "EOF while parsing an object"),
             (r#"{"text": "x", "n": nope}"#, 20, "expected ident"),
             (r#"{"text": tru}"#, 12, "expected ident"),
+            (r#"{"n": NaN, "text": tru}"#, 22, "expected ident"),
             (r#"{"é": 1, "text" "x"}"#, 17, "expected `:`"),
         ];
         for (line, offset, what) in cases {

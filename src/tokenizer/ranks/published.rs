@@ -5,6 +5,7 @@
 //! knows them by their spelling.
 
 use crate::error::{Error, Result};
+use crate::tokenizer::END_OF_TEXT;
 
 /// The pattern of GPT-2.
 pub(in crate::tokenizer) const GPT2: &str =
@@ -16,7 +17,6 @@ pub(in crate::tokenizer) const CL100K: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\
 /// The pattern of GPT-4o.
 const O200K: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-const END_OF_TEXT: &str = "<|endoftext|>";
 const PREFIX: &str = "<|fim_prefix|>";
 const MIDDLE: &str = "<|fim_middle|>";
 const SUFFIX: &str = "<|fim_suffix|>";

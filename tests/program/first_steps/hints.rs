@@ -1,6 +1,8 @@
 //! Commands that the program tells people to run can be pasted.
 
-use super::{millstream, root};
+use std::process::Command;
+
+use super::{failure, millstream, root, text};
 
 /// What a new run into the directory of another one is told.
 fn told(by_cargo: bool) -> String {
@@ -36,6 +38,25 @@ fn a_hint_starts_the_program_as_it_was_started() {
         by_cargo.contains("resume with: cargo run ") && by_cargo.contains(" -- train --resume 'RUN'\n"),
         "{by_cargo}"
     );
+}
+
+#[test]
+fn a_rank_that_lacks_lanes_is_told_how_to_merge_cursors() {
+    const TINY: &str = "configs/tiny.toml";
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    for rank in 0..2 {
+        let (cursor, rank) = (file(&format!("rank-{rank}.json")), format!("pipeline.rank={rank}"));
+        let world = ["--set", "pipeline.world=2", "--set", &rank];
+        text(root(), &[&["digest", TINY, "-n", "2", "--cursor-at", "2", &cursor][..], &world].concat());
+    }
+    let said = failure(root(), &["digest", TINY, "-n", "1", "--from", &file("rank-0.json")]);
+    let hint = said.lines().find_map(|line| line.strip_prefix("merge two with: "));
+    let words = shlex::split(hint.unwrap_or_else(|| panic!("{said}"))).expect("words of a shell");
+    let merge = Command::new(&words[0]).args(&words[1..]).current_dir(directory.path()).output();
+    let merge = merge.expect("it runs");
+    assert!(merge.status.success(), "{words:?}: {}", String::from_utf8_lossy(&merge.stderr));
+    text(root(), &["digest", TINY, "-n", "1", "--from", &file("cursor.json")]);
 }
 
 #[test]

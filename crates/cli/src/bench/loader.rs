@@ -90,7 +90,10 @@ pub(super) async fn run(args: LoaderArgs, telemetry: &Telemetry, json: bool) -> 
     // Heard also while the consumer is busy with a batch.
     let mut stop = tokio::spawn(stop::requested());
     let (opened, mut loader) = match select(&mut stop, pin!(open(&args, &config))).await {
-        Either::Left(_) => return Ok(ExitCode::from(INTERRUPTED)),
+        Either::Left(_) => {
+            progress::say("interrupted before the first batch");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
         Either::Right((opened, _)) => opened?,
     };
     telemetry.watch(&loader.watch());

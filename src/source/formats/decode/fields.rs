@@ -10,10 +10,10 @@ use crate::source::json_path::Json;
 /// The result of [`json`](super::json), for any line.
 pub(super) fn find(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
     let start = out.len();
-    find_strictly(line, paths, out).or_else(|problem| {
+    find_strictly(line, paths, LIST, out).or_else(|problem| {
         let Some(line) = finite(line) else { return Err(problem) };
         out.truncate(start);
-        find_strictly(&line, paths, out).map_err(|_| problem)
+        find_strictly(&line, paths, NOT_FINITE, out)
     })
 }
 
@@ -36,10 +36,16 @@ fn finite(line: &str) -> Option<String> {
     (out != line).then_some(out)
 }
 
-fn find_strictly(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
+/// The result, where `empty_list` names an empty list.
+fn find_strictly(
+    line: &str,
+    paths: &Json,
+    empty_list: &'static str,
+    out: &mut String,
+) -> Result<f64, Problem> {
     let (start, weight) = (out.len(), paths.weight.as_ref());
-    let mut found =
-        ExtractedFields { start, out, text: At::Missing, weight: At::Missing, whole: Names::default() };
+    let (text, whole) = (At::Missing, Names::default());
+    let mut found = ExtractedFields { start, out, empty_list, text, weight: At::Missing, whole };
     let wanted = Wanted {
         text: Some(&paths.text.parts),
         weight: weight.map(|(path, _)| &*path.parts),
@@ -87,6 +93,12 @@ fn lone_surrogate(line: &[u8]) -> Option<usize> {
 /// The name of null.
 const NULL: &str = "null";
 
+/// The name of a list.
+const LIST: &str = "a list";
+
+/// The name of the numbers that JSON does not have.
+const NOT_FINITE: &str = "NaN or infinite";
+
 /// The paths that lead through or to one value. An empty path ends there.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
@@ -124,6 +136,8 @@ struct ExtractedFields<'a> {
     /// The text is appended from `start` on.
     out: &'a mut String,
     start: usize,
+    /// The name of an empty list.
+    empty_list: &'static str,
     text: At<()>,
     weight: At<f64>,
     /// Whether a key with the whole name was found. Nothing else counts then.
@@ -242,8 +256,11 @@ impl<'de> Visitor<'de> for Find<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element::<IgnoredAny>()?.is_some() {}
-        self.wrong("a list");
+        let mut kind = self.found.empty_list;
+        while list.next_element::<IgnoredAny>()?.is_some() {
+            kind = LIST;
+        }
+        self.wrong(kind);
         Ok(())
     }
 

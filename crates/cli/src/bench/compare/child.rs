@@ -3,7 +3,7 @@
 //! It reads its orders as a line of JSON on standard input, which then stays open: when it closes, the parent is gone, and
 //! the child ends. It prints its progress and, last, its measurements, each as a line of JSON.
 
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, BoxStream};
@@ -14,6 +14,7 @@ use super::super::consumer::{Consumer, Spend};
 use super::super::process::{cpu_seconds, peak_rss_bytes};
 use super::super::rate;
 use crate::{RunConfig, hint, print_json};
+use millstream::process::end_with_parent;
 use millstream::{Batch, Error, Loader, Result, loader};
 
 /// How often it reports progress.
@@ -174,13 +175,4 @@ async fn measure(Orders { config, way, takes, batches: wanted }: Orders) -> Resu
 async fn load_all(batches: BoxStream<'static, Result<Batch>>) -> Result<BoxStream<'static, Result<Batch>>> {
     let all: Vec<Batch> = batches.try_collect().await?;
     Ok(stream::iter(0..all.len()).map(move |index| Ok(all[index].clone())).boxed())
-}
-
-/// Waits for the end of standard input. The parent writes no more to it, so it ends when the parent does.
-fn end_with_parent() {
-    std::thread::spawn(|| {
-        let mut input = std::io::stdin().lock();
-        while input.read(&mut [0; 64]).is_ok_and(|len| len > 0) {}
-        std::process::exit(1);
-    });
 }

@@ -105,6 +105,9 @@ impl Side {
 
     /// The kind of computations with `right`.
     fn computed(&self, right: &mut Expression, column: &impl Fn(&str) -> Kind) -> Result<Kind, String> {
+        if matches!(self.kind, Kind::Time(_)) {
+            return Err(self.misplaced("a number"));
+        }
         let (left, right) = self.beside(right, column)?;
         match [left, right].into_iter().find(|side| !matches!(side.kind, Kind::Number | Kind::Null)) {
             Some(other) => Err(other.misplaced("a number")),
@@ -151,9 +154,19 @@ impl Side {
         }
     }
 
-    /// The problem that it is not what an operator takes.
+    /// The problem that it is not what an operator takes, and what to write instead.
     fn misplaced(&self, wanted: &str) -> String {
-        format!("{self} stands where {wanted} must be")
+        let instead = match self.kind {
+            Kind::Number => "; numbers are compared by =, <, >, in and between".to_owned(),
+            Kind::Time(clock) => {
+                format!(
+                    "; times are compared by =, <, >, in and between, for example with {}",
+                    clock.example()
+                )
+            }
+            _ => String::new(),
+        };
+        format!("{self} stands where {wanted} must be{instead}")
     }
 }
 

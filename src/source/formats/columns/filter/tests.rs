@@ -88,6 +88,7 @@ fn values_are_compared_and_computed() {
         ("day < '2024-02-29T00:00:00-00:01' and day < '2024-03-01'", yes),
         ("at = '2024-01-31T12:30' and at = '2024-01-31 10:30:00Z'", yes),
         ("at < day and at > '1969-12-31'", yes),
+        ("at = '2024-01-31T05:00-0530' and at = '2024-01-31 12:30:00.0 +02'", yes),
         ("noon < '12:00:00.000000001' and noon > '11:59:59'", yes),
         ("day = 'some day'", null),
         ("noon = '2024-01-31'", null),
@@ -118,10 +119,17 @@ fn kinds_that_do_not_fit_are_refused() {
         ("(number > 1) = 1", "true or false cannot be compared with a number"),
         ("year > 3", "column \"year\" is \"x\" in its path, and not a number"),
         ("noon < year", "column \"year\" is \"x\" in its path, and not a time of day; write it as 12:30:00"),
-        ("number + day = 1", "column \"day\" is a date or time, and stands where a number must be"),
+        (
+            "number + day = 1",
+            "column \"day\" is a date or time, and stands where a number must be; times are compared by =, <, >",
+        ),
+        ("day - '1 day' > day", "column \"day\" is a date or time, and stands where a number must be"),
         ("-word = 1", "column \"word\" is text, and stands where a number must be"),
         ("number + 'x' = 1", "\"x\" is not a number"),
-        ("number like '1%'", "column \"number\" is a number, and stands where text must be"),
+        (
+            "number like '1%'",
+            "column \"number\" is a number, and stands where text must be; numbers are compared by =, <, >",
+        ),
         ("word like 1", "a number stands where text must be"),
         ("not number", "column \"number\" is a number, and stands where true or false must be"),
         ("truth or word", "column \"word\" is text, and stands where true or false must be"),
@@ -180,10 +188,20 @@ fn dates_and_zones_are_read() {
         ("-08", Some(-480)),
         ("Europe/Zurich", None),
         ("+", None),
+        ("+1", None),
+        ("+01:0", None),
+        ("+1:00", None),
+        ("+24:00", None),
+        ("+01:60", None),
+        ("+0é", None),
     ];
     for (zone, offset) in zones {
         assert_eq!(Clock::in_zone(zone), Clock::Calendar { offset }, "{zone}");
+        let at = Clock::in_zone("Europe/Zurich").read(&format!("2024-01-31T12:30{zone}"));
+        assert_eq!(at.is_some(), offset.is_some() && zone != "UTC", "{zone}");
     }
+    assert_eq!(Clock::UTC.read("2024-01-31T12:30Z+01:00"), None);
+    assert_eq!(Clock::OfDay.read("12:30:00.000+01:00"), None);
 }
 
 #[test]
@@ -221,6 +239,18 @@ proptest! {
         prop_assert_eq!(evaluate("c >= a", &columns), Some(c >= a));
         prop_assert_eq!(evaluate(&format!("a + b * c - ({a}) > {b}"), &columns), Some(b * c > b));
         prop_assert_eq!(evaluate(&format!("'{a}' <= a and a between '{a}' and b"), &columns), Some(a <= b));
+    }
+
+    #[test]
+    fn an_offset_is_read_however_it_is_written(minutes in -1439..1440_i16) {
+        let (sign, hours, rest) = (if minutes < 0 { '-' } else { '+' }, minutes.abs() / 60, minutes.abs() % 60);
+        let at = |offset: &str| Clock::UTC.read(&format!("2024-01-31T12:30:00{offset}")).map(|time| time.nanos);
+        let utc = at("Z").expect("a time");
+        let before = |minutes: i16| Some(utc - i128::from(minutes) * 60_000_000_000);
+        for offset in [format!("{sign}{hours:02}:{rest:02}"), format!(" {sign}{hours:02}{rest:02}")] {
+            prop_assert_eq!(at(&offset), before(minutes), "{}", offset);
+        }
+        prop_assert_eq!(at(&format!("{sign}{hours:02}")), before(minutes - minutes % 60));
     }
 
     #[test]

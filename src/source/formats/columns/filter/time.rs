@@ -7,6 +7,9 @@ use toml::value::{Date, Datetime, Offset};
 
 const SECOND: i128 = 1_000_000_000;
 
+/// The length of a date as text, in bytes.
+const DATE: usize = "2024-01-31".len();
+
 /// A date or time, in nanoseconds of its clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Time {
@@ -40,36 +43,37 @@ impl Clock {
 
     /// Times in a zone.
     pub(super) fn in_zone(zone: &str) -> Self {
-        let offset = || {
-            let (hours, minutes) = zone.starts_with(['+', '-']).then(|| zone.split_at_checked(3))??;
-            let (hours, minutes): (i16, _) = (hours.parse().ok()?, minutes.trim_start_matches(':'));
-            let minutes: u8 = if minutes.is_empty() { 0 } else { minutes.parse().ok()? };
-            let sign = if zone.starts_with('-') { -1 } else { 1 };
-            Some(hours * 60 + sign * i16::from(minutes))
-        };
         match zone {
             "UTC" | "Etc/UTC" | "GMT" | "Z" => Self::UTC,
-            _ => Self::Calendar { offset: offset() },
+            _ => Self::Calendar { offset: minutes(zone) },
         }
     }
 
     /// The time that a text writes.
     pub(super) fn read(self, text: &str) -> Option<Time> {
-        let Datetime { date, time, offset } = text.trim().parse::<Datetime>().ok()?;
+        let text = text.trim();
+        // A date has signs of its own.
+        let sign = text.get(DATE..).and_then(|time| time.rfind(['+', '-']));
+        let (text, written) = match sign.map(|at| text.split_at(DATE + at)) {
+            Some((text, offset)) => (text.trim_end(), Some(minutes(offset)?)),
+            None => (text, None),
+        };
+        let Datetime { date, time, offset } = text.parse::<Datetime>().ok()?;
+        let offset = match (offset, written) {
+            (None, written) => written,
+            (Some(Offset::Z), None) => Some(0),
+            _ => return None,
+        };
         let since_midnight = time.map_or(0, |time| {
             let minutes = i128::from(time.hour) * 60 + i128::from(time.minute);
             let seconds = minutes * 60 + i128::from(time.second.unwrap_or(0));
             seconds * SECOND + i128::from(time.nanosecond.unwrap_or(0))
         });
         let nanos = match (self, date) {
-            (Self::OfDay, None) => since_midnight,
+            (Self::OfDay, None) if offset.is_none() => since_midnight,
             (Self::Calendar { offset: usual }, Some(date)) => {
-                let minutes = match offset {
-                    Some(Offset::Z) => 0,
-                    Some(Offset::Custom { minutes }) => minutes,
-                    None => usual?,
-                };
-                i128::from(days(date)) * 86_400 * SECOND + since_midnight - i128::from(minutes) * 60 * SECOND
+                let minutes = i128::from(offset.or(usual)?);
+                i128::from(days(date)) * 86_400 * SECOND + since_midnight - minutes * 60 * SECOND
             }
             _ => return None,
         };
@@ -84,6 +88,25 @@ impl Clock {
             Self::Calendar { offset: None } => "2024-01-31T12:30:00Z, with an offset from UTC",
         }
     }
+}
+
+/// The minutes of an offset from UTC, such as `+05:30`, `+0530` or `-08`.
+fn minutes(offset: &str) -> Option<i16> {
+    let sign = match offset.chars().next()? {
+        '+' => 1,
+        '-' => -1,
+        _ => return None,
+    };
+    let number = |tens: u8, ones: u8| {
+        let is_number = tens.is_ascii_digit() && ones.is_ascii_digit();
+        is_number.then(|| i16::from(tens - b'0') * 10 + i16::from(ones - b'0'))
+    };
+    let (hours, minutes) = match *offset[1..].as_bytes() {
+        [a, b] => (number(a, b)?, 0),
+        [a, b, c, d] | [a, b, b':', c, d] => (number(a, b)?, number(c, d)?),
+        _ => return None,
+    };
+    (hours < 24 && minutes < 60).then_some(sign * (hours * 60 + minutes))
 }
 
 /// The days from 1970 to a date.
