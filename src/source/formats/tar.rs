@@ -15,15 +15,14 @@ use tar::{Archive, Entry, EntryType};
 
 use super::decode::{Bound, Text};
 use super::format::{Format, Opened, Unopened};
-use super::records::{Records, Stop, small_layout};
+use super::records::{Records, Stop};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
-use crate::source::content::{Content, packed};
+use crate::source::content::Content;
 use crate::source::excerpt::excerpt;
 use crate::source::json_path::{Json, strings};
-use crate::source::layout::{Laid, Layout};
+use crate::source::layout::Layout;
 use crate::source::problem::{Broken, Problem};
-use crate::source::split_size::SplitSize;
 use crate::source::window::{WINDOW_DOCUMENTS, Window};
 use crate::store::Stored;
 
@@ -84,17 +83,6 @@ impl Tar {
 }
 
 impl Format for Tar {
-    fn layout(&self, file: Unopened<'_>, split_size: &SplitSize) -> Result<Laid> {
-        let stored = file.stored()?;
-        match packed(&*stored)? {
-            Some(held) => Ok(Laid { layout: Layout::Whole, held }),
-            None => {
-                let len = stored.len();
-                small_layout(Box::new(self.samples(stored)?), len, split_size)
-            }
-        }
-    }
-
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
         self.samples(file.stored()?).map(Opened::records)
     }
