@@ -143,7 +143,8 @@ struct Dataset<'a> {
 /// `dataset_dict.json`, as `DatasetDict.save_to_disk` writes it.
 #[derive(Deserialize)]
 struct Parts {
-    splits: Vec<String>,
+    #[serde(rename = "splits")]
+    parts: Vec<String>,
 }
 
 /// `state.json`, as `Dataset.save_to_disk` writes it.
@@ -183,7 +184,8 @@ enum DataFiles {
 
 #[derive(Deserialize)]
 struct DatasetPart {
-    split: String,
+    #[serde(rename = "split")]
+    name: String,
     path: Patterns,
 }
 
@@ -200,9 +202,9 @@ impl Dataset<'_> {
         if !self.directory.is_dir() {
             return Err(self.problem("paths", "it is not a directory; name the directory of a dataset"));
         }
-        if let Some(Parts { splits }) = json(&self.directory.join("dataset_dict.json"))? {
-            if !splits.iter().any(|split| split == self.part) {
-                let there = splits.join(", ");
+        if let Some(Parts { parts }) = json(&self.directory.join("dataset_dict.json"))? {
+            if !parts.iter().any(|part| part == self.part) {
+                let there = parts.join(", ");
                 return Err(
                     self.problem("part", &format!("there is no part {:?}; it has {there}", self.part))
                 );
@@ -278,12 +280,12 @@ impl Dataset<'_> {
             Some(DataFiles::Patterns(patterns)) if self.part == TRAIN => vec![patterns],
             Some(DataFiles::Patterns(_)) => Vec::new(),
             Some(DataFiles::Parts(parts)) => {
-                parts.iter().filter(|part| part.split == self.part).map(|part| &part.path).collect()
+                parts.iter().filter(|part| part.name == self.part).map(|part| &part.path).collect()
             }
         };
         if patterns.is_empty() {
             let there: Vec<&str> = match &subset.data_files {
-                Some(DataFiles::Parts(parts)) => parts.iter().map(|part| part.split.as_str()).collect(),
+                Some(DataFiles::Parts(parts)) => parts.iter().map(|part| part.name.as_str()).collect(),
                 _ => vec![TRAIN],
             };
             let problem = format!("there is no part {:?}; it has {}", self.part, there.join(", "));
@@ -363,7 +365,8 @@ impl Dataset<'_> {
     /// The format that all files have.
     fn kind(&self, files: &[PathBuf]) -> Result<SourceKind> {
         let Some(kind) = most_frequent(files) else {
-            return Err(self.problem("paths", "its files have no format that millstream reads"));
+            let problem = format!("its files have none of the known endings: {}", SourceKind::endings());
+            return Err(self.problem("paths", &problem));
         };
         if files.iter().all(|path| kinds(path).any(|other| other == kind)) {
             return Ok(kind);
@@ -468,18 +471,18 @@ fn is_about(name: &str) -> bool {
 fn most_frequent(files: &[PathBuf]) -> Option<SourceKind> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for path in files {
-        for ending in endings(path).filter(|ending| kind_of(ending).is_some()) {
+        for ending in endings(path).filter(|ending| SourceKind::of_extension(ending).is_some()) {
             *counts.entry(ending).or_default() += 1;
         }
     }
     let preferred = |ending: &str| PREFERRED.iter().rev().position(|preferred| *preferred == ending);
     let most = counts.iter().max_by_key(|(ending, count)| (**count, preferred(ending), ending.as_str()));
-    most.and_then(|(ending, _)| kind_of(ending))
+    most.and_then(|(ending, _)| SourceKind::of_extension(ending))
 }
 
 /// The formats that the endings of a file's name stand for.
 pub(crate) fn kinds(path: &Path) -> impl Iterator<Item = SourceKind> {
-    endings(path).filter_map(|ending| kind_of(&ending))
+    endings(path).filter_map(|ending| SourceKind::of_extension(&ending))
 }
 
 /// `["b", "jsonl", "gz"]` of `a.b.jsonl.gz`.
@@ -487,19 +490,4 @@ fn endings(path: &Path) -> impl Iterator<Item = String> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let endings: Vec<String> = name.split('.').skip(1).map(str::to_owned).collect();
     endings.into_iter()
-}
-
-/// The format that an ending stands for.
-fn kind_of(ending: &str) -> Option<SourceKind> {
-    Some(match ending {
-        "jsonl" | "ndjson" | "json" => SourceKind::Jsonl,
-        "csv" => SourceKind::Csv,
-        "tsv" => SourceKind::Tsv,
-        "parquet" | "geoparquet" | "gpq" => SourceKind::Parquet,
-        "arrow" => SourceKind::Arrow,
-        "tar" | "tgz" => SourceKind::Tar,
-        "mds" => SourceKind::Mds,
-        "txt" => SourceKind::Text,
-        _ => return None,
-    })
 }

@@ -22,13 +22,13 @@ use crate::source::content::Content;
 use crate::source::excerpt::excerpt;
 use crate::source::json_path::{Json, strings};
 use crate::source::layout::Layout;
-use crate::source::problem::{Broken, Problem};
+use crate::source::problem::{Broken, Problem, Unread};
 use crate::source::window::{WINDOW_DOCUMENTS, Window};
 use crate::store::Stored;
 
 mod input;
 
-use input::{Ended, Input, SharedInput};
+use input::{Input, SharedInput};
 
 /// Headers and members begin at multiples of this many bytes.
 const BLOCK: u64 = 512;
@@ -196,7 +196,7 @@ impl Records for Samples {
         let mut input = input.borrow_mut();
         let next = if broken.is_none() && !input.is_at_end { input.next_archive() } else { None };
         // No header can follow a member that is cut off, so the member itself is at fault.
-        let (is_at_end, is_broken) = (input.is_at_end, matches!(input.stop, Some(Ended::Broken(_))));
+        let (is_at_end, is_broken) = (input.is_at_end, matches!(input.stop, Some(Unread::Broken(_))));
         let is_cut = is_at_end || is_broken;
         let at = if is_cut && !input.reaches(at) { last } else { at };
         // The text of a sample that is cut off may be there.
@@ -204,8 +204,8 @@ impl Records for Samples {
         let start = sample.as_ref().map_or(if is_cut { at } else { from }, |sample| sample.start);
         let damage = |at: u64, what: String| Problem::new((at - start) as usize, what, Broken::ANEW);
         let problem = match (input.stop.take(), broken) {
-            (Some(Ended::Failed(error)), _) => return Err(error),
-            (Some(Ended::Broken(broken)), _) => Some(broken.into()),
+            (Some(Unread::Failed(error)), _) => return Err(error),
+            (Some(Unread::Broken(broken)), _) => Some(broken.into()),
             (None, _) if is_at_end => Some(damage(at, CUT.to_owned())),
             (None, Some(error)) => {
                 // The lines after the first are bytes of the archive.
