@@ -1,101 +1,61 @@
-//! Reads files of a format that Millstream does not know, as custom documents. They have records: each is a length (u32,
-//! little-endian) and so many bytes of text.
+//! Reads files of a format that Millstream does not know. They have records: each is a length (u32, little-endian) and
+//! so many bytes of text.
 //!
 //!     cargo run --release --example records
 //!
-//! The cursor after a record says where the next one begins. So a resume seeks there, and costs the same early and late.
+//! The loader cuts the files, deals and shuffles the records, and resumes at one with a seek.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::{fs, io};
 
-use futures::stream;
-use millstream::loader::{DocumentStream, LoaderBuilder};
+use millstream::config::CustomFormat;
+use millstream::loader::LoaderBuilder;
 use millstream::prelude::*;
-use millstream::{LaneCursor, Tracked};
+use millstream::source::{RecordFile, RecordFormat, RecordReader, RecordText};
 
-/// Each lane reads a file of its own.
-const LANES: usize = 2;
+/// The format, and its reader, which has nothing to remember.
+#[derive(Clone, Copy, Debug)]
+struct Records;
 
-/// An open file, before one of its records.
-struct Records {
-    path: PathBuf,
-    file: BufReader<File>,
-    /// How many records were before, and the byte where this one begins.
-    cursor: LaneCursor,
+impl RecordFormat for Records {
+    fn open(&self, _: &mut dyn RecordFile) -> io::Result<Box<dyn RecordReader>> {
+        Ok(Box::new(*self))
+    }
 }
 
-impl Records {
-    fn open(path: PathBuf, start: &LaneCursor) -> Result<Self> {
-        let open = || -> io::Result<_> {
-            let mut file = BufReader::new(File::open(&path)?);
-            file.seek(SeekFrom::Start(start.byte))?;
-            Ok(file)
-        };
-        let file = open().map_err(|e| Error::io(&path, "open", e))?;
-        let mut cursor = LaneCursor::after(start.documents);
-        cursor.byte = start.byte;
-        Ok(Self { path, file, cursor })
-    }
-
-    /// The next record; `None` at the end.
-    fn read(&mut self) -> io::Result<Option<Tracked<Document>>> {
-        if self.file.fill_buf()?.is_empty() {
-            return Ok(None);
+impl RecordReader for Records {
+    fn read(&mut self, file: &mut dyn RecordFile, text: &mut RecordText) -> io::Result<bool> {
+        if file.fill_buf()?.is_empty() {
+            return Ok(false);
         }
         let mut len = [0; 4];
-        self.file.read_exact(&mut len)?;
-        let len = u64::from(u32::from_le_bytes(len));
-        let mut text = String::new();
-        if (self.file.by_ref().take(len).read_to_string(&mut text)? as u64) < len {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        self.cursor.documents += 1;
-        self.cursor.byte += 4 + len;
-        Ok(Some(Tracked::new(Document::new(text), self.cursor)))
-    }
-}
-
-impl Iterator for Records {
-    type Item = Result<Tracked<Document>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.read().map_err(|e| Error::io(&self.path, "read", e)).transpose()
-    }
-}
-
-/// The documents of one lane from `start` on.
-fn documents(path: PathBuf, start: &LaneCursor) -> DocumentStream {
-    match Records::open(path, start) {
-        Ok(records) => stream::iter(records).boxed(),
-        Err(error) => stream::iter([Err(error)]).boxed(),
+        file.read_exact(&mut len)?;
+        text.append(file, u32::from_le_bytes(len).into())?;
+        Ok(true)
     }
 }
 
 fn loader(directory: &Path) -> LoaderBuilder {
-    let mut config = Config::default().with_tokenizer(TokenizerConfig::bytes().with_eos("<|endoftext|>"));
-    config.pipeline.lanes = LANES.into();
-    config.pipeline.window = 64.into();
+    let pattern = directory.join("*.records").to_string_lossy().into_owned();
+    let mut config = Config::default()
+        .with_source(SourceConfig::custom(pattern, CustomFormat::new("records", Records)))
+        .with_tokenizer(TokenizerConfig::bytes().with_eos("<|endoftext|>"));
     config.pipeline.seq_len = 64;
-    let directory = directory.to_owned();
-    Loader::builder(&config).documents("records", move |lane, start| documents(file(&directory, lane), start))
+    config.pipeline.batch_size = 8;
+    config.pipeline.epochs = Some(1);
+    Loader::builder(&config)
 }
 
-/// The file of a lane.
-fn file(directory: &Path, lane: usize) -> PathBuf {
-    directory.join(format!("{lane}.records"))
-}
-
-/// Writes a file for each lane.
+/// Writes some files.
 fn write(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    for lane in 0..LANES {
+    for file in 0..2 {
         let mut bytes = Vec::new();
-        for text in (0..500).map(|number| format!("record {number} of file {lane}")) {
+        for text in (0..500).map(|number| format!("record {number} of file {file}")) {
             bytes.extend((text.len() as u32).to_le_bytes());
             bytes.extend(text.as_bytes());
         }
-        fs::write(file(directory, lane), bytes)?;
+        fs::write(directory.join(format!("{file}.records")), bytes)?;
     }
     Ok(())
 }

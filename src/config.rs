@@ -33,6 +33,7 @@ mod tokenizer;
 mod tree;
 
 pub use crate::cursor::ExcludedDocument;
+pub use crate::custom_format::CustomFormat;
 pub use bytes::ByteCount;
 pub use exclude::ExcludeConfig;
 #[doc(hidden)]
@@ -43,6 +44,7 @@ pub use packing::{PackRule, Packing};
 pub use pin::PinConfig;
 pub use pipeline::{Last, PipelineConfig, ShuffleRule, Uneven};
 pub use seconds::Seconds;
+pub(crate) use source::Contents;
 pub use source::{
     CsvConfig, DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind, TokenCacheConfig,
 };

@@ -38,7 +38,7 @@
 //! | [`tokenizer`], `shards`, `store`, `pin` | text → ids; ids on disk and the token cache; bytes of local and remote files; work on chosen cores |
 //! | [`config`], [`world`] | plain structs, their defaults and bounds; which process this is |
 //! | [`batch`], [`document`] | the items that flow through the stages |
-//! | [`files`] | the corpus's files, and places in them |
+//! | `custom_format`, [`files`] | how a program reads files with its own code; the corpus's files, and places in them |
 //! | [`cursor`], [`trail`] | where a run is, and where it was |
 //! | `segment`, [`meter`], [`budget`], `order`, `tasks` | stored ids; counters and waits; memory in flight; keyed permutations; tasks and blocking jobs |
 //! | [`atomic`], `bounded`, `location`, `lock`, [`process`], `room`, [`threads`], `user_cache`, `writable` | files written whole or not at all; small files read within bounds; paths and URLs; directories with one writer; this process as the system sees it; free disk space; starting threads; results cached for other processes; directories that can be written to |
@@ -64,6 +64,7 @@ pub mod budget;
 pub mod config;
 pub mod conformance;
 pub mod cursor;
+mod custom_format;
 #[doc(hidden)]
 pub mod disk;
 pub mod document;

@@ -19,7 +19,7 @@
 //! | `reading` | a lane: from its splits to documents with their cursors |
 //! | `lane` | the part of a corpus that a stream reads |
 //! | `catalog` | paths, dataset directories, files and their splits, how splits are dealt, the hold-out |
-//! | `formats` | how documents lie in files: text, JSON lines, CSV, tar, MDS, Parquet, Arrow, synthetic |
+//! | `formats` | how documents lie in files: a file for each format, and the registry of them |
 //! | `layout` | how one file is cut into splits |
 //! | `content` | a file's text: plain, compressed, standard input |
 //! | `interleave`, `window`, `split_size` | reading side by side; the result of one read; how finely a source is cut |
@@ -58,10 +58,11 @@ mod split;
 mod split_size;
 mod window;
 
+pub use crate::custom_format::{RecordFile, RecordFormat, RecordReader, RecordText};
 pub(crate) use catalog::holdout::digest;
 pub use catalog::holdout::{Holdout, Side};
 pub(crate) use catalog::origin::Origin;
-pub use describe::recognize;
+pub use describe::{extension, recognize};
 pub(crate) use formats::mds::TokenShard;
 pub use lane::Lane;
 pub(crate) use reading::documents::AHEAD;

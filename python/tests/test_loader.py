@@ -554,7 +554,7 @@ def test_documents_that_python_makes(config: dict[str, Any]) -> None:
     with pytest.raises(millstream.StageError, match=r"document 2 of lane \d: it raised OSError: the line is cut") as e:
         digests(millstream.Loader.from_documents(fails, config=config))
     assert isinstance(e.value.__cause__, OSError)
-    with pytest.raises(millstream.ConfigError, match="pipeline.holdout: no custom documents are held out"):
+    with pytest.raises(millstream.ConfigError, match="pipeline.holdout: custom documents have no hold-out"):
         digests(millstream.Loader.from_documents(documents, config=config, pipeline={"holdout": 0.1}, held_out=True))
     texts = [f"text {n}" for n in range(300)]
     assert len(digests(millstream.Loader.from_texts(texts, config=config))) > 1

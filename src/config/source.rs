@@ -1,26 +1,28 @@
 //! `[[source]]`: where documents come from.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::ByteCount;
 use super::bounds::{Bound, Bounded, COUNT, Limit, Number, POSITIVE, WEIGHT};
-use crate::error::Unit;
+use crate::custom_format::CustomFormat;
 use crate::files::ZSTD_WINDOW;
 use crate::location::STDIN;
 
 mod check;
 mod constructors;
+mod kinds;
 mod on_error;
 mod paths;
 
+pub(crate) use kinds::Contents;
+pub use kinds::SourceKind;
 pub use on_error::OnError;
 
 /// Some files, and how documents are stored in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = super::bounds::describe::<SourceConfig>))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = kinds::describe, transform = super::bounds::describe::<SourceConfig>))]
 #[serde(default, deny_unknown_fields)]
 pub struct SourceConfig {
     /// The name in weights, cursors and logs; the source's number, from 0, if absent.
@@ -36,6 +38,10 @@ pub struct SourceConfig {
     pub epochs: Option<u64>,
     /// The format of the files.
     pub kind: SourceKind,
+    /// The name of the custom format. The program that opens the source brings the code that reads it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub format: Option<CustomFormat>,
     /// Globs, or one alone; `~` and `${NAME:-default}` are expanded first. Files come in the byte order of their paths.
     /// `"-"` alone is standard input: text or JSON lines that come once, in one lane. Resuming skips what was
     /// read, so it is exact if the same text is given again from its start; nothing can check that it is the
@@ -47,7 +53,7 @@ pub struct SourceConfig {
     #[serde(deserialize_with = "paths::read")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "paths::schema"))]
     pub paths: Vec<String>,
-    /// How many documents a source of kind `synthetic` makes in an epoch; 10,000 if absent.
+    /// How many documents are made in an epoch; 10,000 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub documents: Option<usize>,
     /// The mean length of synthetic documents; 2 KiB if absent. Each is about a quarter of it to seven
@@ -58,13 +64,13 @@ pub struct SourceConfig {
     /// same `document_bytes` make the same documents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Which subset of a directory of kind `huggingface` to read; its default, or its only one, if absent.
+    /// Which subset of the dataset to read; its default, or its only one, if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subset: Option<String>,
     /// Which part of that subset to read (a split, as the Hugging Face libraries call it); `train` if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// What a document is, in files of kind `text`.
+    /// What a document is in plain text.
     pub document: DocumentKind,
     /// The length of the splits that a longer file is divided into, cut between documents. It is part of the
     /// order. If absent, the loader chooses: a thousandth of the source, from 4 KiB to 256 KiB, or more where
@@ -84,18 +90,16 @@ pub struct SourceConfig {
     /// member, give no document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// Which rows are documents, for the kinds `parquet` and `arrow`: an SQL expression over their columns,
-    /// such as `lang = 'en' and score > 3`. A row is a document if the expression is true, and not if it is
-    /// false or null. You can use comparisons, `and`, `or`, `not`, `in`, `between`, `like`, `ilike`,
-    /// `is null`, arithmetic, and names with dots for fields within a column. Write names as they are in the
-    /// file.
+    /// Which rows of a table in columns are documents: an SQL expression, such as `lang = 'en' and score > 3`.
+    /// A row is a document if the expression is true, and not if it is false or null. You can use
+    /// comparisons, `and`, `or`, `not`, `in`, `between`, `like`, `ilike`, `is null`, arithmetic, and names
+    /// with dots for fields within a column. Write names as they are in the file.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
-    /// How tables of the kinds `csv` and `tsv` are written.
+    /// How tables of text are written.
     #[serde(skip_serializing_if = "CsvConfig::is_default")]
     pub csv: CsvConfig,
-    /// Which documents an epoch draws, in files that have fields; all if absent. Not for the kinds `tar` and
-    /// `mds`.
+    /// Which documents an epoch draws; all if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<SampleConfig>,
     /// The bound on a document's length in the file, in bytes.
@@ -204,82 +208,6 @@ impl Bounded for SampleConfig {
     const BOUNDS: &'static [Limit<Self>] = &[("max", POSITIVE, |sample| sample.max.number())];
 }
 
-/// The format of a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum SourceKind {
-    /// Plain UTF-8 text.
-    #[default]
-    Text,
-    /// One JSON value per line; a `.json` file may be one array instead.
-    Jsonl,
-    /// A table with a header line and columns separated by commas (RFC 4180).
-    Csv,
-    /// A table with a header line and columns separated by tabs.
-    Tsv,
-    /// A table in columns. Its splits are its row groups, or parts of them if they are few. Only the needed
-    /// columns are read.
-    Parquet,
-    /// A table in columns: the Arrow IPC stream or file format, as the Hugging Face libraries save it.
-    Arrow,
-    /// A tar archive, compressed or not. Members whose names agree up to the first dot are one sample, as in
-    /// WebDataset. An archive without its end mark is bad input.
-    Tar,
-    /// Shards as MosaicML's Streaming writes them; paths may name the directory of their index.
-    Mds,
-    /// Directories of token shards that `millstream prepare` wrote; paths may name the one around those of
-    /// several sources.
-    Shards,
-    /// A directory that the Hugging Face libraries wrote: a snapshot of the hub, or the result of
-    /// `save_to_disk`.
-    Huggingface,
-    /// No files: as many documents of made-up words as you like, made from a seed. For tests, measurements
-    /// and trying things out.
-    Synthetic,
-}
-
-impl fmt::Display for SourceKind {
-    /// Writes the name that configs use.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl SourceKind {
-    /// The unit of positions in files of this kind.
-    pub(crate) fn unit(self) -> Unit {
-        match self {
-            Self::Text
-            | Self::Jsonl
-            | Self::Csv
-            | Self::Tsv
-            | Self::Tar
-            | Self::Huggingface
-            | Self::Shards => Unit::Byte,
-            Self::Parquet | Self::Arrow | Self::Mds | Self::Synthetic => Unit::Row,
-        }
-    }
-
-    /// The kind's name in a config.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Jsonl => "jsonl",
-            Self::Csv => "csv",
-            Self::Tsv => "tsv",
-            Self::Parquet => "parquet",
-            Self::Arrow => "arrow",
-            Self::Tar => "tar",
-            Self::Mds => "mds",
-            Self::Huggingface => "huggingface",
-            Self::Shards => "shards",
-            Self::Synthetic => "synthetic",
-        }
-    }
-}
-
 /// What a document is in plain text. Empty ones are left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -316,6 +244,7 @@ impl Default for SourceConfig {
             weight: None,
             epochs: None,
             kind: SourceKind::default(),
+            format: None,
             paths: Vec::new(),
             documents: None,
             document_bytes: None,

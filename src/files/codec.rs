@@ -119,7 +119,8 @@ impl Codec {
         len.saturating_mul(TIMES).min(most)
     }
 
-    fn named(path: &Path) -> Option<Self> {
+    /// The compression that the end of a file's name stands for.
+    pub(crate) fn named(path: &Path) -> Option<Self> {
         match extension(path)?.as_str() {
             "gz" => Some(Self::Gzip),
             "zst" | "zstd" => Some(Self::Zstd),

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::custom::{CustomStage, CustomStages, DocumentStream, SequenceStream, TokenStream};
 use super::custom_source::CustomSource;
 use super::in_memory::InMemoryTexts;
-use crate::config::{Config, Last, ShuffleRule, SourceKind, Uneven};
+use crate::config::{Config, CustomFormat, Last, ShuffleRule, SourceKind, Uneven};
 use crate::cursor::{Cursor, LaneCursor};
 #[cfg(doc)]
 use crate::error::Error;
-use crate::source::Side;
+use crate::source::{RecordFormat, Side};
 use crate::tokenizer::Tokenizer;
 
 /// A loader that is not open yet: a config, and the parts that a config cannot hold.
@@ -160,6 +160,25 @@ impl LoaderBuilder {
     /// ```
     pub fn texts(mut self, texts: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.custom_source = Some(CustomSource::InMemory(InMemoryTexts::new(texts)));
+        self
+    }
+
+    /// Reads the sources whose `format` has this name with this code. A source of kind `custom` needs it. If the records
+    /// change, change the name too: it is part of the order.
+    ///
+    /// ```no_run
+    /// # use millstream::source::RecordFormat;
+    /// use millstream::{Config, Loader};
+    ///
+    /// # async fn example(records: impl RecordFormat + 'static) -> millstream::Result<()> {
+    /// let config = "[[source]]\nkind = 'custom'\nformat = 'records'\npaths = ['*.records']";
+    /// let loader = Loader::builder(&Config::from_toml(config)?).format("records", records).open().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn format(mut self, name: impl Into<String>, format: impl RecordFormat + 'static) -> Self {
+        let format = CustomFormat::new(name, format);
+        let formats = self.config.sources.iter_mut().filter_map(|source| source.format.as_mut());
+        formats.filter(|named| **named == format).for_each(|named| *named = format.clone());
         self
     }
 

@@ -40,8 +40,8 @@ impl CustomSource {
         }
         let name = match self {
             Self::Documents { .. } if config.pipeline.holdout > 0.0 => {
-                let problem = "no custom documents are held out; set it to 0, and give those for validation to another \
-                               loader";
+                let problem = "custom documents have no hold-out; set it to 0, and give the documents to hold out to a \
+                               loader of their own";
                 return Err(Error::config("pipeline.holdout", problem));
             }
             Self::Documents { .. } if config.pipeline.uneven == Uneven::Wrap => {
@@ -66,7 +66,7 @@ impl CustomSource {
         Ok(config)
     }
 
-    /// The same texts without those on the other side of the hold-out, if the loader splits it.
+    /// The same texts without those on the other side of the hold-out, if there is one.
     ///
     /// # Errors
     /// [`Error::Config`] if there are too few texts for all lanes to read endlessly, [`Error::Corpus`] if there are

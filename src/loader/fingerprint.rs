@@ -100,10 +100,12 @@ pub(super) fn fingerprint(
 
 /// Inserts the fields that decide which documents a source's files have.
 fn insert_documents(fields: &mut BTreeMap<String, String>, name: &str, settings: &SourceConfig) {
-    let documents = match &settings.field {
-        Some(field) => format!("{} {field}", settings.kind.name()),
-        None if settings.kind == SourceKind::Synthetic => settings.kind.name().to_owned(),
-        None => format!("text {}", word(&settings.document)),
+    let kind = settings.kind;
+    let documents = match (&settings.field, &settings.format) {
+        (Some(field), _) => format!("{kind} {field}"),
+        (None, Some(format)) => format!("{kind} {}", format.name()),
+        (None, None) if kind == SourceKind::Synthetic => kind.to_string(),
+        (None, None) => format!("text {}", word(&settings.document)),
     };
     let bound = format!("{} {}", settings.max_document_bytes, word(&settings.oversize)).to_lowercase();
     fields.insert(of_source(name, "documents"), format!("{documents}, at most {bound}"));

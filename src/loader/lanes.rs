@@ -85,15 +85,10 @@ fn pieces(config: &Config, source: &Source) -> usize {
 
 /// How to cut a source into more pieces.
 fn more_pieces(origin: &Origin, source: &SourceConfig) -> &'static str {
-    match source.kind {
-        _ if matches!(origin, Origin::Stdin) => "write it to a file first",
+    match origin {
+        Origin::Stdin => "write it to a file first",
         _ if source.split.is_some() => "remove source.split, or lower it",
-        SourceKind::Synthetic => "raise its documents",
-        SourceKind::Csv | SourceKind::Tsv | SourceKind::Tar => "make more files of it",
-        SourceKind::Parquet | SourceKind::Arrow => {
-            "make more files of it, or more row groups or record batches; if it has few documents, add some"
-        }
-        _ => "make more files of it, or leave it uncompressed; if it has few documents, add some",
+        _ => source.kind.more_splits(),
     }
 }
 

@@ -18,9 +18,9 @@ use super::formats::{SourceFormat, Unopened};
 use super::framing::bom_len;
 use super::split_size::SplitSize;
 use crate::bounded;
-use crate::config::{SourceConfig, SourceKind, StoreConfig};
+use crate::config::{Contents, SourceConfig, SourceKind, StoreConfig};
 use crate::error::{Error, Result};
-use crate::files::is_text;
+use crate::files::{Codec, is_text};
 use crate::shards::{Manifest, ShardPlace};
 use crate::store::{Cancellable, FileOpener, Local, Stores};
 use crate::tasks::blocking;
@@ -53,18 +53,27 @@ pub fn recognize(path: impl AsRef<Path>) -> Result<Option<SourceKind>> {
     let name = path.to_string_lossy().to_lowercase();
     let named = kinds(Path::new(&name)).last();
     let is_json = name.split('.').any(|ending| ending == "json");
+    let signed = SourceKind::of_signature(&head);
     Ok(match named {
-        _ if head.starts_with(b"PAR1") => Some(SourceKind::Parquet),
-        // The first bytes of a stream's messages.
-        _ if head.starts_with(b"ARROW1") || head.starts_with(&[0xff; 4]) => Some(SourceKind::Arrow),
-        _ if head.get(257..262).is_some_and(|mark| mark == b"ustar") => Some(SourceKind::Tar),
-        Some(SourceKind::Arrow | SourceKind::Mds | SourceKind::Tar) => named,
+        _ if signed.is_some() => signed,
+        // All Parquet files have their signature.
+        Some(kind) if kind.contents() == Contents::Bytes && kind != SourceKind::Parquet => named,
         _ if head.is_empty() || !is_text(&head) => None,
-        Some(SourceKind::Csv | SourceKind::Tsv) => named,
+        Some(kind) if kind.contents() == Contents::TextRecords => named,
         Some(SourceKind::Jsonl) if !is_json => named,
         _ if are_objects(&head[bom_len(&head)..]) => Some(SourceKind::Jsonl),
         _ => Some(SourceKind::Text),
     })
+}
+
+/// Returns the end of a file's name that tells its format, with that of its compression: `jsonl.gz` of `a.jsonl.gz`.
+/// Empty if it has none.
+pub fn extension(path: &Path) -> String {
+    let end =
+        |path: &Path| path.extension().map(|end| end.to_string_lossy().into_owned()).unwrap_or_default();
+    let (last, inner) = (end(path), end(&path.with_extension("")));
+    let is_packed = Codec::named(path).is_some() && !inner.is_empty();
+    if is_packed { format!("{inner}.{last}") } else { last }
 }
 
 /// The kind of a directory as a whole.

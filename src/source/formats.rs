@@ -15,6 +15,7 @@ mod chunks;
 #[cfg(feature = "columnar")]
 mod columns;
 mod csv;
+mod custom;
 pub(super) mod decode;
 mod format;
 pub(super) mod mds;
@@ -60,7 +61,8 @@ impl SourceFormat {
     }
 }
 
-/// The registry: the format of each kind of source.
+/// The registry: the code that reads each kind of source. What else is known about it stands in the table of kinds, in
+/// `config::source::kinds`.
 fn registered(index: usize, config: &SourceConfig) -> Result<Box<dyn Format>> {
     Ok(match config.kind {
         SourceKind::Text | SourceKind::Jsonl => Box::new(text::Text::new(config)),
@@ -69,14 +71,18 @@ fn registered(index: usize, config: &SourceConfig) -> Result<Box<dyn Format>> {
         SourceKind::Tar => Box::new(tar::Tar::new(config)),
         SourceKind::Mds => Box::new(mds::Mds::new(config)),
         SourceKind::Synthetic => Box::new(Synthetic::from_source(config)),
+        SourceKind::Custom => Box::new(custom::Custom::new(index, config)?),
         #[cfg(feature = "columnar")]
         SourceKind::Parquet => Box::new(columns::ParquetFormat::new(index, config)?),
         #[cfg(feature = "columnar")]
         SourceKind::Arrow => Box::new(columns::ArrowFormat::new(index, config)?),
-        other => {
-            let problem =
-                format!("this build cannot read {}; build with the feature `columnar`", other.name());
-            return Err(crate::error::Error::config(format!("source.{index}.kind"), problem));
+        #[cfg(not(feature = "columnar"))]
+        kind @ (SourceKind::Parquet | SourceKind::Arrow) => {
+            return Err(kind.unread(&format!("source.{index}")));
+        }
+        // Directories: their files, or what replaces them, are of another kind.
+        kind @ (SourceKind::Huggingface | SourceKind::Shards | SourceKind::Rows) => {
+            return Err(kind.unread(&format!("source.{index}")));
         }
     })
 }

@@ -1,5 +1,7 @@
 //! Problems of documents, and of the files that they are in.
 
+use crate::error::Error;
+
 /// The problem of a document that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
@@ -29,6 +31,13 @@ pub(crate) struct Broken {
 impl Broken {
     /// The remedy for an incomplete file.
     pub(crate) const ANEW: &str = "get the file again";
+}
+
+/// Why the bytes of a text end before the text does.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    Broken(Broken),
+    Failed(Error),
 }
 
 impl From<Broken> for Problem {

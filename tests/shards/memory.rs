@@ -130,5 +130,8 @@ fn what_shards_were_made_with_cannot_be_chosen_anew() {
     let filtered = refused(|source| source.filter = Some("score > 0.5".to_owned()));
     assert_eq!(filtered, "source.0.where: token shards have only ids; filter the text when you prepare them");
     let subset = refused(|source| source.subset = Some("de".to_owned()));
-    assert_eq!(subset, "source.0.subset: a source of kind shards has no `subset`; remove it");
+    assert!(
+        subset.starts_with("source.0.subset: a source of kind shards has no `subset`; remove it"),
+        "{subset}"
+    );
 }

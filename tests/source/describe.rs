@@ -2,7 +2,7 @@
 
 use millstream::Source;
 use millstream::config::{SourceConfig, SourceKind};
-use millstream::source::recognize;
+use millstream::source::{extension, recognize};
 
 #[tokio::test]
 async fn paths_of_every_kind_are_recognized_and_their_fields_named() {
@@ -25,6 +25,21 @@ async fn paths_of_every_kind_are_recognized_and_their_fields_named() {
     }
     // Only the files in it are.
     assert_eq!(recognize(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data")).expect("it is there"), None);
+}
+
+#[test]
+fn an_extension_has_that_of_the_compression() {
+    for (path, end) in [
+        ("a/b.jsonl", "jsonl"),
+        ("a.b/c.JSONL.GZ", "JSONL.GZ"),
+        ("a.b.csv.zst", "csv.zst"),
+        ("a.gz", "gz"),
+        ("a.jsonl.part", "part"),
+        ("a.b/c", ""),
+        (".hidden", ""),
+    ] {
+        assert_eq!(extension(path.as_ref()), end, "{path}");
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Tables in columns, archives and shards, over files that other programs wrote.
 
 mod archives;
+mod custom;
 mod faults;
 mod filters;
 mod golden;

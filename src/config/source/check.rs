@@ -1,17 +1,17 @@
 //! Checks the settings of a source: which keys its kind takes, their bounds, and what they are together.
 
 use super::super::bounds::Bounded;
-use super::{CsvConfig, SampleConfig, SourceConfig, SourceKind};
+use super::{Contents, CsvConfig, SampleConfig, SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 use crate::location::STDIN;
 
-use SourceKind::{Arrow, Csv, Huggingface, Jsonl, Mds, Parquet, Shards, Synthetic, Tar, Text, Tsv};
+use SourceKind::{Arrow, Custom, Huggingface, Jsonl, Parquet, Shards, Synthetic, Tar};
 
 impl SourceConfig {
     pub(crate) fn validate(&self, key: &str) -> Result<()> {
         let wrong = |name: &str, problem: String| Err(Error::config(format!("{key}.{name}"), problem));
         let kind = self.kind;
-        if let Some((name, ..)) = self.keys().into_iter().find(|(_, is_set, is_taken)| *is_set && !is_taken) {
+        if let Some((name, _)) = self.keys().into_iter().find(|(name, is_set)| *is_set && !kind.takes(name)) {
             return wrong(name, of_another_kind(kind, name));
         }
         self.check_bounds(key)?;
@@ -27,11 +27,14 @@ impl SourceConfig {
                 format!("a source of kind huggingface is one directory, and here are {paths}"),
             );
         }
-        if matches!(kind, Parquet | Arrow) && cfg!(not(feature = "columnar")) {
-            let problem = format!("this build cannot read {kind}; build with the feature `columnar`");
-            return wrong("kind", problem);
+        if !kind.is_built() {
+            return Err(kind.unread(key));
         }
-        if self.field.is_none() && self.has_fields() {
+        if kind == Custom && self.format.is_none() {
+            let problem = "a custom source needs the name of its format, such as \"records\"";
+            return wrong("format", problem.to_owned());
+        }
+        if self.field.is_none() && kind.takes("field") {
             let problem = format!("a {kind} source needs the field that holds the text, such as \"text\"");
             return wrong("field", problem);
         }
@@ -43,35 +46,28 @@ impl SourceConfig {
         self.validate_cache(&format!("{key}.cache"))
     }
 
-    /// The keys that not every kind takes: whether each is set, and whether this kind takes it.
-    fn keys(&self) -> [(&'static str, bool, bool); 16] {
-        let (kind, default) = (self.kind, Self::default());
-        let is_tokens = kind == Shards;
-        let is_packed = matches!(kind, Text | Jsonl | Csv | Tsv | Tar | Huggingface);
-        let has_weights = self.has_fields() && !matches!(kind, Tar | Mds);
+    /// The keys that not every kind takes, and whether each is set.
+    fn keys(&self) -> [(&'static str, bool); 17] {
+        let default = Self::default();
         [
-            ("paths", !self.paths.is_empty(), kind != Synthetic),
-            ("documents", self.documents.is_some(), kind == Synthetic),
-            ("document_bytes", self.document_bytes.is_some(), kind == Synthetic),
-            ("seed", self.seed.is_some(), kind == Synthetic),
-            ("subset", self.subset.is_some(), kind == Huggingface),
-            ("part", self.part.is_some(), kind == Huggingface),
-            ("document", self.document != default.document, kind == Text),
-            ("field", self.field.is_some(), self.has_fields()),
-            ("where", self.filter.is_some(), matches!(kind, Parquet | Arrow | Huggingface)),
-            ("csv", self.csv != default.csv, matches!(kind, Csv | Tsv | Huggingface)),
-            ("sample", self.sample.is_some(), has_weights),
-            ("zstd_window", self.zstd_window.is_some(), is_packed),
-            ("split", self.split.is_some(), !is_tokens),
-            ("max_document_bytes", self.max_document_bytes != default.max_document_bytes, !is_tokens),
-            ("oversize", self.oversize != default.oversize, !is_tokens),
-            ("cache", self.cache.is_some(), !is_tokens),
+            ("paths", !self.paths.is_empty()),
+            ("format", self.format.is_some()),
+            ("documents", self.documents.is_some()),
+            ("document_bytes", self.document_bytes.is_some()),
+            ("seed", self.seed.is_some()),
+            ("subset", self.subset.is_some()),
+            ("part", self.part.is_some()),
+            ("document", self.document != default.document),
+            ("field", self.field.is_some()),
+            ("where", self.filter.is_some()),
+            ("csv", self.csv != default.csv),
+            ("sample", self.sample.is_some()),
+            ("zstd_window", self.zstd_window.is_some()),
+            ("split", self.split.is_some()),
+            ("max_document_bytes", self.max_document_bytes != default.max_document_bytes),
+            ("oversize", self.oversize != default.oversize),
+            ("cache", self.cache.is_some()),
         ]
-    }
-
-    /// Whether the text is in a field, which has to be named.
-    fn has_fields(&self) -> bool {
-        !matches!(self.kind, Text | Shards | Synthetic)
     }
 
     /// Checks standard input: it comes once, stands alone, and only text formats can be read from it.
@@ -83,8 +79,9 @@ impl SourceConfig {
             let problem =
                 "\"-\" is standard input and stands alone; give the files a [[source]] of their own";
             ("paths", problem.to_owned())
-        } else if !matches!(self.kind, Text | Jsonl) {
-            ("kind", format!("{} cannot be read from standard input; text and jsonl can", self.kind))
+        } else if self.kind.contents() != Contents::FramedText {
+            let can = listed(|kind| kind.contents() == Contents::FramedText, " and ");
+            ("kind", format!("{} cannot be read from standard input; {can} can", self.kind))
         } else if self.epochs.is_some_and(|epochs| epochs > 1) {
             ("epochs", "standard input comes only once; leave it out".to_owned())
         } else {
@@ -146,21 +143,25 @@ impl SourceConfig {
 
 /// What to do about a key that is not of this kind of source.
 fn of_another_kind(kind: SourceKind, key: &str) -> String {
-    let instead = match (kind, key) {
-        (Shards, "cache") => return "shards are tokens already; remove it".to_owned(),
+    match (kind, key) {
+        (Shards, "cache") => "shards are tokens already; remove it".to_owned(),
         (Shards, "where" | "sample") => {
-            return "token shards have only ids; filter the text when you prepare them".to_owned();
+            "token shards have only ids; filter the text when you prepare them".to_owned()
         }
         (Shards, "field" | "split" | "max_document_bytes" | "oversize" | "document" | "zstd_window") => {
-            return "token shards know what they were made of; remove it".to_owned();
+            "token shards know what they were made of; remove it".to_owned()
         }
-        (_, "documents" | "document_bytes" | "seed") => ", or set kind = \"synthetic\"",
-        (_, "document") => ", or set kind = \"text\"",
-        (Text, "field" | "sample") => ", or set kind = \"jsonl\"",
-        (Synthetic, "paths") => ", or set the kind of the files",
-        _ => "",
-    };
-    format!("a source of kind {kind} has no `{key}`; remove it{instead}")
+        _ => {
+            let others = listed(|kind| kind.takes(key), " or ");
+            format!("a source of kind {kind} has no `{key}`; remove it, or set kind = {others}")
+        }
+    }
+}
+
+/// The names of some kinds, in quotes.
+fn listed(is_one: impl Fn(SourceKind) -> bool, between: &str) -> String {
+    let kinds = SourceKind::ALL.iter().filter(|kind| is_one(**kind));
+    kinds.map(|kind| format!("\"{kind}\"")).collect::<Vec<_>>().join(between)
 }
 
 fn require_path(path: &str, key: &str) -> Result<()> {

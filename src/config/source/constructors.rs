@@ -1,6 +1,7 @@
 //! Sources in code.
 
 use super::{SourceConfig, SourceKind};
+use crate::custom_format::CustomFormat;
 use crate::location::STDIN;
 
 /// Sources in code. [`with_path`](SourceConfig::with_path) adds further files. For all other settings, set
@@ -59,6 +60,11 @@ impl SourceConfig {
     /// it reads all.
     pub fn shards(directory: impl Into<String>) -> Self {
         Self::new(SourceKind::Shards, directory, None)
+    }
+
+    /// Reads files of a custom format.
+    pub fn custom(path: impl Into<String>, format: CustomFormat) -> Self {
+        Self { format: Some(format), ..Self::new(SourceKind::Custom, path, None) }
     }
 
     /// Reads text from standard input, each line a document.

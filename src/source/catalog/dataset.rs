@@ -365,7 +365,8 @@ impl Dataset<'_> {
     /// The format that all files have.
     fn kind(&self, files: &[PathBuf]) -> Result<SourceKind> {
         let Some(kind) = most_frequent(files) else {
-            return Err(self.problem("paths", "its files have no format that millstream reads"));
+            let problem = format!("its files have none of the known endings: {}", SourceKind::endings());
+            return Err(self.problem("paths", &problem));
         };
         if files.iter().all(|path| kinds(path).any(|other| other == kind)) {
             return Ok(kind);
@@ -470,18 +471,18 @@ fn is_about(name: &str) -> bool {
 fn most_frequent(files: &[PathBuf]) -> Option<SourceKind> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for path in files {
-        for ending in endings(path).filter(|ending| kind_of(ending).is_some()) {
+        for ending in endings(path).filter(|ending| SourceKind::of_extension(ending).is_some()) {
             *counts.entry(ending).or_default() += 1;
         }
     }
     let preferred = |ending: &str| PREFERRED.iter().rev().position(|preferred| *preferred == ending);
     let most = counts.iter().max_by_key(|(ending, count)| (**count, preferred(ending), ending.as_str()));
-    most.and_then(|(ending, _)| kind_of(ending))
+    most.and_then(|(ending, _)| SourceKind::of_extension(ending))
 }
 
 /// The formats that the endings of a file's name stand for.
 pub(crate) fn kinds(path: &Path) -> impl Iterator<Item = SourceKind> {
-    endings(path).filter_map(|ending| kind_of(&ending))
+    endings(path).filter_map(|ending| SourceKind::of_extension(&ending))
 }
 
 /// `["b", "jsonl", "gz"]` of `a.b.jsonl.gz`.
@@ -489,19 +490,4 @@ fn endings(path: &Path) -> impl Iterator<Item = String> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let endings: Vec<String> = name.split('.').skip(1).map(str::to_owned).collect();
     endings.into_iter()
-}
-
-/// The format that an ending stands for.
-fn kind_of(ending: &str) -> Option<SourceKind> {
-    Some(match ending {
-        "jsonl" | "ndjson" | "json" => SourceKind::Jsonl,
-        "csv" => SourceKind::Csv,
-        "tsv" => SourceKind::Tsv,
-        "parquet" | "geoparquet" | "gpq" => SourceKind::Parquet,
-        "arrow" => SourceKind::Arrow,
-        "tar" | "tgz" => SourceKind::Tar,
-        "mds" => SourceKind::Mds,
-        "txt" => SourceKind::Text,
-        _ => return None,
-    })
 }

@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::records::{Damaged, Records};
+use super::records::{Damaged, Records, small_layout};
 use crate::error::Result;
-use crate::source::content::Content;
+use crate::source::content::{Content, packed};
 use crate::source::framing::Shape;
 use crate::source::layout::{Laid, Layout};
 use crate::source::problem::Problem;
@@ -31,7 +31,19 @@ pub(crate) trait Format: Debug + Send + Sync {
     }
 
     /// How a file is cut into splits. A damaged file is not cut: the policy for bad input decides once it is opened.
-    fn layout(&self, file: Unopened<'_>, split_size: &SplitSize) -> Result<Laid>;
+    ///
+    /// By default only a small file is, where reading it finds that its records begin.
+    fn layout(&self, file: Unopened<'_>, split_size: &SplitSize) -> Result<Laid> {
+        let stored = file.stored()?;
+        match packed(&*stored)? {
+            Some(held) => Ok(Laid { layout: Layout::Whole, held }),
+            None if split_size.is_small => match self.open(file, &Layout::Whole)? {
+                Opened::Records(records) => small_layout(records, stored.len(), split_size),
+                Opened::Text(..) => Ok(Layout::Whole.into()),
+            },
+            None => Ok(Layout::Whole.into()),
+        }
+    }
 
     /// Opens a file that is cut as `layout` says.
     fn open(&self, file: Unopened<'_>, layout: &Layout) -> Result<Opened>;

@@ -15,21 +15,20 @@ use tar::{Archive, Entry, EntryType};
 
 use super::decode::{Bound, Text};
 use super::format::{Format, Opened, Unopened};
-use super::records::{Records, Stop, small_layout};
+use super::records::{Records, Stop};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
-use crate::source::content::{Content, packed};
+use crate::source::content::Content;
 use crate::source::excerpt::excerpt;
 use crate::source::json_path::{Json, strings};
-use crate::source::layout::{Laid, Layout};
-use crate::source::problem::{Broken, Problem};
-use crate::source::split_size::SplitSize;
+use crate::source::layout::Layout;
+use crate::source::problem::{Broken, Problem, Unread};
 use crate::source::window::{WINDOW_DOCUMENTS, Window};
 use crate::store::Stored;
 
 mod input;
 
-use input::{Ended, Input, SharedInput};
+use input::{Input, SharedInput};
 
 /// Headers and members begin at multiples of this many bytes.
 const BLOCK: u64 = 512;
@@ -84,17 +83,6 @@ impl Tar {
 }
 
 impl Format for Tar {
-    fn layout(&self, file: Unopened<'_>, split_size: &SplitSize) -> Result<Laid> {
-        let stored = file.stored()?;
-        match packed(&*stored)? {
-            Some(held) => Ok(Laid { layout: Layout::Whole, held }),
-            None => {
-                let len = stored.len();
-                small_layout(Box::new(self.samples(stored)?), len, split_size)
-            }
-        }
-    }
-
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
         self.samples(file.stored()?).map(Opened::records)
     }
@@ -208,7 +196,7 @@ impl Records for Samples {
         let mut input = input.borrow_mut();
         let next = if broken.is_none() && !input.is_at_end { input.next_archive() } else { None };
         // No header can follow a member that is cut off, so the member itself is at fault.
-        let (is_at_end, is_broken) = (input.is_at_end, matches!(input.stop, Some(Ended::Broken(_))));
+        let (is_at_end, is_broken) = (input.is_at_end, matches!(input.stop, Some(Unread::Broken(_))));
         let is_cut = is_at_end || is_broken;
         let at = if is_cut && !input.reaches(at) { last } else { at };
         // The text of a sample that is cut off may be there.
@@ -216,8 +204,8 @@ impl Records for Samples {
         let start = sample.as_ref().map_or(if is_cut { at } else { from }, |sample| sample.start);
         let damage = |at: u64, what: String| Problem::new((at - start) as usize, what, Broken::ANEW);
         let problem = match (input.stop.take(), broken) {
-            (Some(Ended::Failed(error)), _) => return Err(error),
-            (Some(Ended::Broken(broken)), _) => Some(broken.into()),
+            (Some(Unread::Failed(error)), _) => return Err(error),
+            (Some(Unread::Broken(broken)), _) => Some(broken.into()),
             (None, _) if is_at_end => Some(damage(at, CUT.to_owned())),
             (None, Some(error)) => {
                 // The lines after the first are bytes of the archive.

@@ -4,9 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
 use millstream::prepare::prepare;
+use millstream::source::{RecordFile, RecordFormat, RecordReader, RecordText};
 use millstream::{Config, Cursor, Loader};
 
 /// The config that the settings below go over: `{here}` is a directory with small corpora.
@@ -42,6 +44,7 @@ const SAMPLE: &[&str] = &[
     "source.0.sample={ field = 'q', max = 2 }",
 ];
 const CSV: &[&str] = &["source.0.kind=csv", "source.0.field=text", "source.0.paths=['{here}/corpus.csv']"];
+const CUSTOM: &[&str] = &["source.0.kind=custom", "source.0.format=lines"];
 const TABLE: &[&str] = &[
     "source.0.kind=parquet",
     "source.0.paths=['{data}/formats/snappy.parquet']",
@@ -85,6 +88,7 @@ const CHANGES: &[(&str, &[&str], &str)] = &[
     ("source.weight", &[], "source.0.weight=2"),
     ("source.epochs", ONCE, "source.0.epochs=2"),
     ("source.kind", CSV, "source.0.kind=tsv"),
+    ("source.format", CUSTOM, "source.0.format=others"),
     ("source.paths", &[], "source.0.paths=['{here}/corpus.jsonl']"),
     ("source.documents", MADE, "source.0.documents=7"),
     ("source.document_bytes", MADE, "source.0.document_bytes=100"),
@@ -209,9 +213,29 @@ async fn outcome(here: &Path, before: &[&str], change: &str) -> millstream::Resu
     assert_ne!(load(&[])?, changed, "{change} changes nothing");
     // A cursor of all lanes, as merging those of all ranks gives.
     let whole = load(&["pipeline.world=1", "pipeline.rank=0"])?;
-    let cursor: Cursor = Loader::open(&whole).await?.start().clone();
-    Loader::open(&changed).await?;
-    Ok(Loader::resume(&changed, &cursor).await.is_ok())
+    let builder = |config: &Config| Loader::builder(config).format("lines", Lines).format("others", Lines);
+    let cursor: Cursor = builder(&whole).open().await?.start().clone();
+    builder(&changed).open().await?;
+    Ok(builder(&changed).with_cursor(cursor).open().await.is_ok())
+}
+
+/// A custom format whose records are lines.
+#[derive(Clone, Copy, Debug)]
+struct Lines;
+
+impl RecordFormat for Lines {
+    fn open(&self, _: &mut dyn RecordFile) -> io::Result<Box<dyn RecordReader>> {
+        Ok(Box::new(*self))
+    }
+}
+
+impl RecordReader for Lines {
+    fn read(&mut self, file: &mut dyn RecordFile, text: &mut RecordText) -> io::Result<bool> {
+        let mut line = Vec::new();
+        file.read_until(b'\n', &mut line)?;
+        text.write_all(&line)?;
+        Ok(!line.is_empty())
+    }
 }
 
 fn placed(setting: &str, here: &Path) -> String {

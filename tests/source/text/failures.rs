@@ -302,7 +302,8 @@ fn paths_that_lead_nowhere() {
     );
     assert_eq!(
         refused(&corpus, &SourceConfig { field: Some("x".to_owned()), ..corpus.lines() }),
-        "source.0.field: a source of kind text has no `field`; remove it, or set kind = \"jsonl\""
+        "source.0.field: a source of kind text has no `field`; remove it, or set kind = \"jsonl\" or \"csv\" or \
+         \"tsv\" or \"parquet\" or \"arrow\" or \"tar\" or \"mds\" or \"huggingface\""
     );
     corpus.write("text", "some");
     let sources = [config(&corpus.path("text")), config(&corpus.path("a/*"))];
@@ -323,7 +324,8 @@ fn settings_of_splits_and_samples_that_mean_nothing() {
         (SourceConfig { split: Some(bound(0)), ..corpus.lines() }, "split` must be at least 1 byte, not 0B"),
         (
             SourceConfig { sample: sample("w", 1.0), ..corpus.lines() },
-            "sample: a source of kind text has no `sample`; remove it, or set kind = \"jsonl\"",
+            "sample: a source of kind text has no `sample`; remove it, or set kind = \"jsonl\" or \"csv\" or \"tsv\" or \
+             \"parquet\" or \"arrow\" or \"huggingface\"",
         ),
         (jsonl("a..w", 1.0), "sample.field: \"a..w\" has an empty part; write it as \"doc.text\""),
         (jsonl("text", 1.0), "sample.field: \"text\" is the text's field; name that of a number"),

@@ -6,9 +6,9 @@ use std::fs::{self, Metadata};
 use std::path::{Component, Path, PathBuf};
 
 use super::InitArgs;
-use super::part::{Part, extension};
+use super::part::Part;
 use millstream::config::{DocumentKind, SourceConfig, SourceKind};
-use millstream::source::recognize;
+use millstream::source::{extension, recognize};
 use millstream::{Error, Result, Source};
 
 /// How many files of one extension are looked at until one has text.
@@ -68,7 +68,8 @@ async fn file(path: &Path, args: &InitArgs) -> Result<Part> {
     let shown = path.display();
     let problem = match recognize(path)? {
         None => format!(
-            "{shown}: this is neither UTF-8 text nor a .parquet, .arrow, .tar or .mds file; convert it, or leave it out"
+            "{shown}: this is neither UTF-8 text nor a file that is known by its ending ({}); convert it, or leave it out",
+            SourceKind::endings()
         ),
         Some(SourceKind::Text) if extension(path) == "json" => format!(
             "{shown}: this is not one JSON value per line; make it so, for example with `jq -c '.[]' FILE > FILE.jsonl`"
@@ -123,9 +124,10 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Vec<Part>> {
             file(files[0], args).await?;
         }
         let problem = format!(
-            "{}: there is no text in this directory: neither plain text nor .jsonl, .csv, .tsv, .parquet, .arrow, .tar or \
-             .mds files; name the files that hold text",
-            path.display()
+            "{}: there is no text in this directory: neither plain text nor files that are known by their endings ({}); \
+             name the files that hold text",
+            path.display(),
+            SourceKind::endings()
         );
         return Err(Error::Corpus { problem });
     }

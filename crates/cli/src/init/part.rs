@@ -6,6 +6,7 @@ use super::InitArgs;
 use super::measure::{Size, size, text_at};
 use crate::hint;
 use millstream::config::{DocumentKind, OnError, SourceConfig, SourceKind};
+use millstream::source::extension;
 use millstream::{Error, Result, Source};
 
 /// The names that the text usually has, the most usual first.
@@ -167,16 +168,4 @@ async fn field(first: &SourceConfig, names: &mut [String]) -> Option<String> {
         }
     }
     longest
-}
-
-/// What the names of compressed files end in.
-const PACKED: [&str; 6] = ["gz", "zst", "zstd", "bz2", "xz", "lz4"];
-
-/// What a file's name ends in that tells its format: `jsonl.gz`.
-pub(super) fn extension(path: &Path) -> String {
-    let end =
-        |path: &Path| path.extension().map(|end| end.to_string_lossy().into_owned()).unwrap_or_default();
-    let (last, inner) = (end(path), end(&path.with_extension("")));
-    let is_packed = PACKED.contains(&last.as_str()) && !inner.is_empty();
-    if is_packed { format!("{inner}.{last}") } else { last }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Corpus;
-use crate::config::SourceKind;
+use crate::config::{Contents, SourceKind};
 use crate::error::Unit;
 use crate::shards::StoredSplit;
 use crate::source::cuts::between;
@@ -50,9 +50,9 @@ impl Corpus {
         if self.files[file].unit != Unit::Byte {
             return Lines::Unknown;
         }
-        match kind {
-            SourceKind::Csv | SourceKind::Tsv => Lines::FromFile,
-            SourceKind::Text | SourceKind::Jsonl if self.format(file as u32).format.shape().is_some() => {
+        match kind.contents() {
+            Contents::TextRecords => Lines::FromFile,
+            Contents::FramedText if self.format(file as u32).format.shape().is_some() => {
                 match &self.layouts[file] {
                     Layout::Even(_) | Layout::Documents(_) => Lines::From(begin),
                     // A JSON array.

@@ -5,9 +5,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::rc::Rc;
 
 use super::{BLOCK, is_header, is_zero};
-use crate::error::Error;
 use crate::source::content::{Content, ReadEnd};
-use crate::source::problem::Broken;
+use crate::source::problem::Unread;
 
 /// How much is read at a time, in bytes.
 const READ_BYTES: usize = 64 << 10;
@@ -27,15 +26,9 @@ pub(super) struct Input<'a> {
     /// The place of the first byte that was read since the headers began, and how many more bytes they may have.
     first: Option<u64>,
     left: u64,
-    pub(super) stop: Option<Ended>,
+    pub(super) stop: Option<Unread>,
     /// Whether the last read found nothing more.
     pub(super) is_at_end: bool,
-}
-
-/// The reason why the bytes end before the archive does.
-pub(super) enum Ended {
-    Broken(Broken),
-    Failed(Error),
 }
 
 impl<'a> Input<'a> {
@@ -119,12 +112,12 @@ impl<'a> Input<'a> {
             self.read = 0;
             match self.content.read(self.at, READ_BYTES, &mut self.held) {
                 Ok(ReadEnd::Broken(broken)) if self.held.is_empty() => {
-                    self.stop = Some(Ended::Broken(broken));
+                    self.stop = Some(Unread::Broken(broken));
                     return Err(io::Error::other("the file is damaged"));
                 }
                 Ok(_) => self.at += self.held.len() as u64,
                 Err(error) => {
-                    self.stop = Some(Ended::Failed(error));
+                    self.stop = Some(Unread::Failed(error));
                     return Err(io::Error::other("the file cannot be read"));
                 }
             }

@@ -1,0 +1,192 @@
+//! Custom formats: records that the program's own code finds in the text of a file.
+//!
+//! A place is the offset of a record in the file's text, in bytes. Only reading from the start tells where one begins:
+//! a file is one split, unless the source is small. Held in memory: one chunk, and one record up to the bound on a
+//! document.
+
+use std::io::{self, BufRead, ErrorKind, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::chunks::Chunks;
+use super::format::{Format, Opened, Unopened};
+use super::records::{Records, Stop};
+use crate::config::SourceConfig;
+use crate::custom_format::{CustomFormat, RecordFile, RecordFormat, RecordReader, RecordText};
+use crate::error::{Error, Result};
+use crate::source::content::Content;
+use crate::source::layout::Layout;
+use crate::source::problem::{Broken, Problem, Unread};
+use crate::source::window::Window;
+
+/// A format of the program, and what the config says about its documents.
+#[derive(Debug)]
+pub(super) struct Custom {
+    code: Arc<dyn RecordFormat>,
+    /// The longest document, in bytes.
+    max: usize,
+    zstd_window: u64,
+}
+
+impl Custom {
+    /// The format that `source.<index>` of the config names.
+    pub(super) fn new(index: usize, config: &SourceConfig) -> Result<Self> {
+        let format = config.format.as_ref();
+        let code = format.and_then(CustomFormat::code).ok_or_else(|| {
+            let name = format.map_or("", CustomFormat::name);
+            let problem =
+                format!("this program has no code for the custom format {name:?}; use the one that has it");
+            Error::config(format!("source.{index}.format"), problem)
+        })?;
+        let (max, zstd_window) = (config.max_document_bytes.as_usize(), config.zstd_window());
+        Ok(Self { code: code.clone(), max, zstd_window })
+    }
+}
+
+impl Format for Custom {
+    fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
+        let content = Content::open_within(file.stored()?, self.zstd_window)?;
+        let mut input = Input { chunks: Chunks::new(content), at: 0, stopped: None };
+        let opened = self.code.open(&mut input);
+        let text = RecordText::new(self.max + 1);
+        let found = input.checked(opened)?;
+        Ok(Opened::found(found.map(|reader| CustomRecords { reader, first: input.at, input, text })))
+    }
+}
+
+/// One open file.
+#[derive(Debug)]
+struct CustomRecords {
+    reader: Box<dyn RecordReader>,
+    input: Input,
+    /// The text of the current record.
+    text: RecordText,
+    /// Where the first record begins.
+    first: u64,
+}
+
+impl CustomRecords {
+    /// Appends the document of the record at `at`. Returns the place of the next record; `None` if none can be read.
+    fn append(&mut self, at: u64, window: &mut Window) -> Result<Option<u64>> {
+        self.input.at = at;
+        self.text.clear();
+        let read = self.reader.read(&mut self.input, &mut self.text);
+        match self.input.checked(read)? {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(problem) => {
+                window.refuse_record(at, at, problem);
+                return Ok(None);
+            }
+        }
+        let next = self.input.at;
+        if next <= at {
+            let path = self.input.path().display();
+            let problem = format!(
+                "{path}: the code of its custom format stays at byte {at}; it has to leave the file behind the record"
+            );
+            return Err(Error::Corpus { problem });
+        }
+        match self.text.held() {
+            Ok((text, len)) => window.record(at, next, text, len, 1.0),
+            Err(what) => window.refuse_record(at, next, Problem::new(0, what, "mend the record")),
+        }
+        Ok(Some(next))
+    }
+}
+
+impl Records for CustomRecords {
+    fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
+        let mut at = from.max(self.first);
+        let full = window.bytes.len() + room;
+        while at < end {
+            let Some(next) = self.append(at, window)? else { return Ok(Stop::End) };
+            at = next;
+            if window.is_full() || window.bytes.len() >= full {
+                break;
+            }
+        }
+        Ok(Stop::At(at))
+    }
+
+    fn problem(&mut self, at: u64) -> Result<Option<String>> {
+        if at <= self.first {
+            return Ok((at > 0 && at < self.first).then(|| "the first record begins behind it".to_owned()));
+        }
+        let mut before = Vec::new();
+        self.input.chunks.content.read(at - 1, 1, &mut before)?;
+        Ok(before.is_empty().then(|| "the text ends before".to_owned()))
+    }
+}
+
+/// The text of a file, as the program's code reads it.
+#[derive(Debug)]
+struct Input {
+    chunks: Chunks,
+    at: u64,
+    /// Why the text could not be read: no error of the system can say it all.
+    stopped: Option<Unread>,
+}
+
+impl Input {
+    /// The result of the program's code, or the problem of the text.
+    ///
+    /// # Errors
+    /// Those of reading the text, whatever the code made of them.
+    fn checked<T>(&mut self, found: io::Result<T>) -> Result<Result<T, Problem>> {
+        match self.stopped.take() {
+            Some(Unread::Failed(error)) => Err(error),
+            Some(Unread::Broken(broken)) => Ok(Err(broken.into())),
+            None => Ok(found.map_err(|error| match error.kind() {
+                ErrorKind::UnexpectedEof => Problem::new(0, "the file is cut off here", Broken::ANEW),
+                _ => Problem::new(0, error.to_string(), "mend the file, or get it again"),
+            })),
+        }
+    }
+}
+
+impl BufRead for Input {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let stopped = match self.chunks.from(self.at).map(<[u8]>::is_empty) {
+            Ok(true) => self.chunks.broken().cloned().map(Unread::Broken),
+            Ok(false) => None,
+            Err(error) => Some(Unread::Failed(error)),
+        };
+        if stopped.is_some() {
+            self.stopped = stopped;
+            return Err(io::Error::other("the file cannot be read"));
+        }
+        self.chunks.from(self.at).map_err(io::Error::other)
+    }
+
+    fn consume(&mut self, n: usize) {
+        self.at += n as u64;
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut held = self.fill_buf()?;
+        let n = held.read(into)?;
+        self.consume(n);
+        Ok(n)
+    }
+}
+
+impl Seek for Input {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let place = match to {
+            SeekFrom::Start(place) => Some(place),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.chunks.content.len().and_then(|len| len.checked_add_signed(by)),
+        };
+        self.at = place.ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "there is no such place"))?;
+        Ok(self.at)
+    }
+}
+
+impl RecordFile for Input {
+    fn path(&self) -> &Path {
+        self.chunks.content.path()
+    }
+}
