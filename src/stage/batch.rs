@@ -172,9 +172,7 @@ impl<S> Batches<S> {
             let excluded = &self.excluded_documents;
             row = row.without(|document| excluded.contains(&(document.file, document.byte)));
         }
-        self.builder.push(&row);
-        // The copy is in the CPU's cache, and in one piece.
-        self.cursor.digest_row(lane, self.builder.last_row());
+        self.cursor.add_row(lane, self.builder.copy(&row));
     }
 
     /// Finishes the current batch; `None` if it is excluded.
