@@ -9,10 +9,12 @@ use crate::files::{Files, Position};
 
 mod build;
 mod mixing;
+mod row_block;
 mod targets;
 
 pub use build::BatchBuilder;
 pub use mixing::Mixing;
+pub(crate) use row_block::RowBlock;
 pub use targets::Targets;
 
 /// A run of ids from one document inside one row of a batch.
@@ -227,14 +229,5 @@ impl Batch {
             hasher.update(&bytes);
         }
         hasher.finalize()
-    }
-
-    /// The index of `files` in the batch's file lists.
-    fn corpus(&mut self, files: &Arc<Files>) -> u32 {
-        let known = self.corpora.iter().position(|corpus| Arc::ptr_eq(corpus, files));
-        known.unwrap_or_else(|| {
-            self.corpora.push(files.clone());
-            self.corpora.len() - 1
-        }) as u32
     }
 }

@@ -6,9 +6,9 @@
 //! one document at most, the one that is longer than the remaining room, unless a window is longer than the budget.
 //!
 //! Some bytes are not covered. A normalizer that makes more than one id from a byte can exceed the budget. Not counted
-//! are the positions of documents (the loader reserves memory for those in windows), the part of a slab that is larger
-//! than its text (at most half), and that of an arena (at most an eighth). Stored ids stay in their file, in the
-//! system's memory, and take nothing.
+//! are the positions of documents in windows and the rows that lanes have copied (the loader reserves memory for both),
+//! the part of a slab that is larger than its text (at most half), and that of an arena (at most an eighth). Stored ids
+//! stay in their file, in the system's memory, and take nothing.
 //!
 //! If the source waits while nothing moves and nothing downstream can go on, the window's documents do not fit
 //! the budget. This is noticed, and the source may go on by one slab beyond it (`Budget::lend`).

@@ -1,8 +1,8 @@
 //! The items of a lane: documents, then their ids, then sequences of them.
 //!
 //! Text and ids are shared, not copied. Documents of one read share a slab, the ids of one group of documents share an
-//! arena, and a sequence only points into arenas. Ids are copied once, when a batch is made; stored ids are copied out
-//! of their file. A slab or arena is freed when the last of its items is dropped.
+//! arena, and a sequence only points into arenas. Ids are copied out of an arena, or out of the file of stored ids, when
+//! their row is done. A slab or arena is freed when the last of its items is dropped.
 
 use std::borrow::Cow;
 use std::ops::{Deref, Range};

@@ -22,6 +22,7 @@ pub mod prometheus;
 mod shares;
 mod snapshot;
 mod table;
+mod task;
 mod verdict;
 mod words;
 
@@ -30,6 +31,7 @@ pub use fault::Fault;
 pub use shares::StageShare;
 pub use snapshot::{Meters, Setting, StageMeter, StoreMeter, Tuned, Waits};
 pub use table::Table;
+pub(crate) use task::{TaskMeter, Waiting};
 pub use verdict::Verdict;
 
 /// The target of the spans for work and waits.

@@ -7,7 +7,8 @@
 //! [`conformance`](crate::conformance) checks it.
 //!
 //! Stages keep order, know nothing of each other, and do nothing unless polled; only `prefetch` runs ahead by itself.
-//! They take `Unpin` streams; `.boxed()` makes any stream `Unpin`.
+//! They take `Unpin` streams; `.boxed()` makes any stream `Unpin`. In a [`Loader`](crate::Loader) each lane runs ahead
+//! by itself, and so do the batches.
 
 use std::sync::Arc;
 
@@ -18,12 +19,14 @@ use crate::config::Packing;
 use crate::cursor::{Cursor, LaneCursor, Tracked};
 use crate::document::{Document, Tokens};
 use crate::error::Result;
-use crate::meter::Meter;
+use crate::meter::{Meter, TaskMeter};
 use crate::tokenizer::Encoder;
 
 mod batch;
 mod bounded;
 mod bucket;
+mod caught;
+mod copy;
 mod input;
 mod lanes;
 mod mix;
@@ -41,18 +44,20 @@ mod workers;
 pub use batch::Batches;
 pub use bounded::Bounded;
 pub(crate) use bucket::{BucketRule, Buckets};
+pub(crate) use copy::CopyRows;
 pub use lanes::Lanes;
 pub(crate) use lanes::Rounds;
 pub(crate) use mix::{Mix, Schedule, shares};
 pub(crate) use on_demand::OnDemand;
 pub use pack::Pack;
+pub(crate) use prefetch::Ahead;
 pub use prefetch::Prefetch;
-pub(crate) use prefetch::{Ahead, Waits};
 pub use shuffle::Shuffle;
 pub(crate) use tokenize::SPARE_JOBS;
 pub use tokenize::Tokenize;
 pub(crate) use tune::Range;
-pub use turn::{Row, Turn};
+pub(crate) use turn::Turn;
+pub use turn::{DealtTurn, Row};
 pub(crate) use window_order::Delivered;
 pub use workers::Workers;
 
@@ -194,8 +199,8 @@ pub trait StageExt: Stream + Sized {
     /// instead, and a warning says so.
     ///
     /// Put it after the last stage of a lane whose source was given the budget. Poll such a lane only while
-    /// you wait for its next item, as [`Lanes`] does: a lane may have to wait while its rows are in a batch
-    /// that other lanes still have to fill.
+    /// you hold none of its items, or wait for its next item, as [`Lanes`] does: a lane may have to wait for the memory
+    /// of rows that wait for other lanes.
     ///
     /// ```
     /// # use futures::StreamExt;
@@ -231,8 +236,8 @@ pub trait StageExt: Stream + Sized {
     ///
     /// `pad` fills the unused ends of rows. The last batch of a finite stream has the rows that are left.
     ///
-    /// This is where ids are copied, once. `start` is the cursor that the stream was opened at; the batches'
-    /// cursors follow from it.
+    /// This is where the ids are copied out of their documents. `start` is the cursor that the stream was opened at; the
+    /// batches' cursors follow from it.
     ///
     /// # Panics
     /// If `batch_size` is 0.
@@ -292,7 +297,7 @@ pub trait StageExt: Stream + Sized {
         T: Send + 'static,
     {
         assert!(depth > 0, "items that never wait");
-        Prefetch::spawn(self, Ahead::fixed(depth), Waits { meter: Meter::new("prefetch"), chain: None })
+        Prefetch::spawn(self, Ahead::fixed(depth), TaskMeter::Alone(Meter::new("prefetch")))
     }
 }
 

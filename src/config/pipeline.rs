@@ -231,8 +231,16 @@ impl PipelineConfig {
 
     /// The most bytes of ids that a batch of one of `world` ranks has.
     pub(crate) fn batch_bytes(&self, world: usize) -> usize {
+        match self.batch_tokens {
+            None => (self.batch_size / world).saturating_mul(self.turn_bytes()),
+            Some(_) => self.turn_bytes(),
+        }
+    }
+
+    /// The most bytes of ids that a lane gives at its turn: those of a row, or of a batch of `batch_tokens`.
+    pub(crate) fn turn_bytes(&self) -> usize {
         let ids = match self.batch_tokens {
-            None => (self.batch_size / world).saturating_mul(self.width()),
+            None => self.width(),
             Some(tokens) => {
                 let lengths = self.bucket_lengths().into_iter();
                 lengths

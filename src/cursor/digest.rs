@@ -3,10 +3,11 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use twox_hash::XxHash3_128;
 use twox_hash::xxhash3_128::{RawHasher, SecretBuffer};
 
-/// A digest of all rows so far, in order. Each row's length and ids are hashed (XXH3, 128 bits) after the
-/// digest of the rows before it. It detects accidents, not tampering.
+/// A digest of all rows so far, in order. Each row's ids are hashed by themselves (XXH3, 128 bits). That hash is hashed
+/// after the digest of the rows before it, so rows can be hashed anywhere. It detects accidents, not tampering.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Digest(u128);
 
@@ -14,15 +15,25 @@ impl Digest {
     /// Returns the digest after one more row.
     #[must_use]
     pub fn after(self, ids: &[u32]) -> Self {
-        let mut hasher = RawHasher::new(SecretBuffer::default());
-        hasher.write(&self.0.to_le_bytes());
+        self.then(Self::of_row(ids))
+    }
+
+    /// The hash of one row by itself.
+    pub(crate) fn of_row(ids: &[u32]) -> Self {
         if cfg!(target_endian = "little") {
-            hasher.write(bytemuck::cast_slice(ids));
-        } else {
-            ids.iter().for_each(|id| hasher.write(&id.to_le_bytes()));
+            return Self(XxHash3_128::oneshot(bytemuck::cast_slice(ids)));
         }
-        hasher.write(&(ids.len() as u64).to_le_bytes());
-        Self(hasher.finish_128())
+        let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+        Self(XxHash3_128::oneshot(&bytes))
+    }
+
+    /// Returns the digest after one more row, given the [hash](Self::of_row) of that row.
+    pub(crate) fn then(self, row: Self) -> Self {
+        let mut both = [0_u8; 2 * size_of::<u128>()];
+        let (before, last) = both.split_at_mut(size_of::<u128>());
+        before.copy_from_slice(&self.0.to_le_bytes());
+        last.copy_from_slice(&row.0.to_le_bytes());
+        Self(XxHash3_128::oneshot(&both))
     }
 
     /// Combines several digests into one, in order.

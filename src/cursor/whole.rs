@@ -276,10 +276,10 @@ impl Cursor {
         self.known(lane).advance(step);
     }
 
-    /// Adds a row that `lane` delivered to the lane's digest.
-    pub(crate) fn digest_row(&mut self, lane: usize, row: &[u32]) {
+    /// Adds a row that `lane` delivered to the lane's digest, given the hash of the row.
+    pub(crate) fn add_row(&mut self, lane: usize, row: Digest) {
         let lane = self.known(lane);
-        lane.digest = lane.digest.after(row);
+        lane.digest = lane.digest.then(row);
     }
 
     fn known(&mut self, lane: usize) -> &mut LaneState {

@@ -1,19 +1,47 @@
 //! Builds the streams: lanes, dealt into batches, made ahead of need or on demand.
+//!
+//! Ahead of need, each lane has a task that copies its rows, and one more makes the batches. On demand there is no
+//! task, and rows are copied straight into their batch.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 
 use super::Loader;
 use super::batch_stream::BatchStream;
+use super::budgets::{BLOCKS_AHEAD, block_bytes};
 use super::plan::Plan;
 use crate::config::{OrAuto, PipelineConfig};
+use crate::error::{Error, Result};
+use crate::meter::TaskMeter;
 use crate::source::Side;
-use crate::stage::{Ahead, Lanes, OnDemand, Prefetch, Range, StageExt, Waits};
+use crate::stage::{Ahead, CopyRows, DealtTurn, Lanes, OnDemand, Prefetch, Range, StageExt, Turn};
 use crate::world::World;
 
 /// Makes the streams of a plan. Prefetching starts at once.
 pub(super) fn assemble(plan: Plan) -> Loader {
     let Plan { chains, gauge, tokenizer, world, side, on_demand, start, rounds, excluding, events } = plan;
     let pipeline = &chains.config.pipeline;
+    let block_ids = block_bytes(pipeline, pipeline.memory, world.size) / size_of::<u32>();
+    if !on_demand {
+        gauge.chain.begin();
+    }
+    let excluded = Arc::new(excluding.documents);
+    let dealt = |lane: usize| {
+        let turns = chains.lane(lane, start.lanes(), start.own(lane), &gauge);
+        let turns = without(turns, &excluded);
+        if on_demand {
+            return turns.map_ok(DealtTurn::from).boxed();
+        }
+        let blocks = CopyRows::new(turns, pipeline.ahead, block_ids, gauge.batch.clone());
+        let task = TaskMeter::Lane(gauge.chain.clone());
+        let blocks = Prefetch::spawn(blocks, Ahead::fixed(BLOCKS_AHEAD), task);
+        blocks.map_ok(|turns| stream::iter(turns.into_iter().map(Ok::<_, Error>))).try_flatten().boxed()
+    };
     let own = (0..start.lanes()).filter(|lane| world.owns(*lane));
-    let lanes = own.map(|lane| (lane, chains.lane(lane, start.lanes(), start.own(lane), &gauge)));
+    let lanes = own.map(|lane| (lane, dealt(lane)));
     let mut lanes = Lanes::new(lanes, pipeline.least_width(), &start).with_uneven(pipeline.uneven);
     if let Some(rounds) = rounds {
         lanes = lanes.until(rounds);
@@ -23,7 +51,7 @@ pub(super) fn assemble(plan: Plan) -> Loader {
         .with_last(pipeline.last)
         .with_ahead(pipeline.ahead)
         .of_rank(world)
-        .without(excluding.batches, excluding.documents)
+        .without(excluding.batches)
         .noting(events)
         .with_meter(gauge.batch.clone());
     if pipeline.batch_tokens.is_some() {
@@ -32,16 +60,27 @@ pub(super) fn assemble(plan: Plan) -> Loader {
     let batches = if on_demand {
         BatchStream::OnDemand(OnDemand::new(batches, gauge.chain.clone()))
     } else {
-        let waits = Waits { meter: gauge.prefetch.clone(), chain: Some(gauge.chain.clone()) };
         let ahead = Ahead {
             depth: range(pipeline.depth, pipeline.most_depth(world.size)),
             workers: Some((chains.workers.clone(), range(pipeline.workers, pipeline.most_workers()))),
         };
-        BatchStream::Ahead(Prefetch::spawn(batches, ahead, waits))
+        BatchStream::Ahead(Prefetch::spawn(batches, ahead, TaskMeter::Batches(gauge.chain.clone())))
     };
     let is_untouched = start.batch() == 0 && side == Side::Train;
     let files = chains.source.files().clone();
     Loader { batches, tokenizer, gauge, files, start, is_untouched }
+}
+
+/// The turns of a lane, without the `excluded` documents.
+fn without(
+    turns: BoxStream<'static, Result<Turn>>,
+    excluded: &Arc<HashSet<(u32, u64)>>,
+) -> BoxStream<'static, Result<Turn>> {
+    if excluded.is_empty() {
+        return turns;
+    }
+    let excluded = excluded.clone();
+    turns.map_ok(move |turn| turn.without(&excluded)).boxed()
 }
 
 /// The range from which the loader may choose a number, or the fixed number.

@@ -16,13 +16,26 @@ const LEAST_BYTES: usize = 64 << 10;
 /// The bytes that a document in a window takes beside its ids, twice: while one window drains, the next one fills.
 const NOTE_BYTES: usize = 2 * size_of::<Tokens>();
 
+/// The ids that fill a block of a lane's rows: enough that handing it on costs little, and few enough for the CPU's
+/// cache.
+const BLOCK_BYTES: usize = 64 << 10;
+
+/// In a small memory, a block is full with one part in this many of its lane's.
+const BLOCK_PART: usize = 64;
+
+/// The blocks of a lane that wait for its turn.
+pub(super) const BLOCKS_AHEAD: usize = 1;
+
+/// The blocks of a lane that exist at once: beside those that wait, one is being made, and the rows of one are dealt.
+const BLOCKS: usize = BLOCKS_AHEAD + 2;
+
 /// Text and ids get at least one part in this many of a lane's memory, however much its open files take.
 const LEAST_PART: usize = 4;
 
 /// Returns one budget for each source of each lane that a rank holds: its own lanes, and one more if it may have to
-/// [count](super::length) all lanes. The budgets share `pipeline.memory`, less the queued batches and the notes about
-/// the documents of a window. Open files count for up to three quarters of a budget. If they take more, that is logged:
-/// the number of open files is part of the order, which memory must not change.
+/// [count](super::length) all lanes. The budgets share `pipeline.memory`, less the queued batches, the rows that lanes
+/// make ahead, and the notes about the documents of a window. Open files count for up to three quarters of a budget. If
+/// they take more, that is logged: the number of open files is part of the order, which memory must not change.
 ///
 /// # Errors
 /// [`Error::Config`] if a lane gets less than it needs; the error names the smallest memory that is enough.
@@ -76,7 +89,7 @@ fn shares(config: &Config, source: &Source, side: Side, world: World) -> Vec<Sha
     let pipeline = &config.pipeline;
     let (lanes, sources) = (held(config, world.size), config.sources.len());
     let (memory, notes) = (pipeline.memory.as_usize(), note_bytes(pipeline));
-    let waiting = batch_bytes(pipeline, pipeline.memory, world.size);
+    let waiting = ready_bytes(pipeline, pipeline.memory, world.size);
     let all = (memory - waiting) / lanes.saturating_mul(sources).max(1) - notes;
     let share = |index| {
         let source = source.only(index);
@@ -87,15 +100,15 @@ fn shares(config: &Config, source: &Source, side: Side, world: World) -> Vec<Sha
     (0..sources).map(share).collect()
 }
 
-/// Refuses a `pipeline.memory` that is too small for the queued batches and each lane's text, ids and notes.
+/// Refuses a `pipeline.memory` that is too small for the queued batches and each lane's rows, text, ids and notes.
 pub(super) fn check(config: &Config, world: usize) -> Result<()> {
     let pipeline = &config.pipeline;
     let shares = held(config, world).saturating_mul(config.sources.len());
     // The notes may take half of a lane's memory.
     let of_share = LEAST_BYTES.max(note_bytes(pipeline).saturating_mul(2));
     let needed = |memory: usize| {
-        let batches = batch_bytes(pipeline, ByteCount(memory as u64), world);
-        batches.saturating_add(shares.saturating_mul(of_share))
+        let ready = ready_bytes(pipeline, ByteCount(memory as u64), world);
+        ready.saturating_add(shares.saturating_mul(of_share))
     };
     let memory = pipeline.memory.as_usize();
     if memory >= needed(memory) {
@@ -113,20 +126,35 @@ pub(super) fn check(config: &Config, world: usize) -> Result<()> {
     Err(Error::config(
         "pipeline.memory",
         format!(
-            "must be at least {}, not {}: pipeline.depth + 2 batches of {}, and {} for each lane and source{why}",
+            "must be at least {}, not {}: pipeline.depth + 2 batches of {}, {} for each lane's rows, and {} for each \
+             lane and source{why}",
             ByteCount(least as u64),
             pipeline.memory,
             ByteCount(pipeline.batch_bytes(world) as u64),
+            ByteCount(rows_bytes(pipeline, ByteCount(least as u64), world) as u64),
             ByteCount(of_share as u64),
         ),
     ))
 }
 
-/// How much memory the batches take, queued or in the making, if the loader has this much.
-fn batch_bytes(pipeline: &PipelineConfig, memory: ByteCount, world: usize) -> usize {
+/// How much memory the batches and the lanes' rows take, queued or in the making, if the loader has this much.
+fn ready_bytes(pipeline: &PipelineConfig, memory: ByteCount, world: usize) -> usize {
     let depth = PipelineConfig { memory, ..pipeline.clone() }.most_depth(world);
     // Beside the queued batches, one is being made and one waits to be queued.
-    pipeline.batch_bytes(world).saturating_mul(depth.saturating_add(2))
+    let batches = pipeline.batch_bytes(world).saturating_mul(depth.saturating_add(2));
+    batches.saturating_add(rows_bytes(pipeline, memory, world).saturating_mul(pipeline.lanes() / world))
+}
+
+/// How much memory the rows that one lane makes ahead take.
+fn rows_bytes(pipeline: &PipelineConfig, memory: ByteCount, world: usize) -> usize {
+    // A block ends with the turn that fills it.
+    block_bytes(pipeline, memory, world).saturating_add(pipeline.turn_bytes()).saturating_mul(BLOCKS)
+}
+
+/// How many bytes of ids fill a block of a lane's rows.
+pub(super) fn block_bytes(pipeline: &PipelineConfig, memory: ByteCount, world: usize) -> usize {
+    let of_lane = memory.as_usize() / (pipeline.lanes() / world).max(1);
+    BLOCK_BYTES.min(of_lane / BLOCK_PART)
 }
 
 /// How much memory the notes about the documents in the windows of one lane and source take.

@@ -56,7 +56,7 @@ struct Consumer {
     before_first: Waited,
     after_first: Waited,
     waiting: Interval,
-    /// How much the task behind `prefetch` had spent when the wait began, by cause.
+    /// How long each cause had held batches up when the wait began.
     spent: [u64; CAUSES],
     span: Option<Span>,
     batches: u64,
@@ -72,7 +72,7 @@ struct Waited {
 }
 
 impl Waited {
-    /// Adds a wait. `spent` is the time that the task behind `prefetch` had spent before it.
+    /// Adds a wait. `spent` is how long each cause had held batches up before it.
     fn add(&mut self, chain: &Chain, time: Duration, spent: &[u64; CAUSES]) {
         self.time += time;
         let shares = chain.share_out(time, spent);
@@ -222,12 +222,13 @@ impl Gauge {
         self.tokenize.set_workers(self.workers.count());
         self.tokenize.set_capacity(self.workers.ahead(SPARE_JOBS) * chains);
         self.shuffle.set_capacity(window.saturating_mul(chains));
+        self.prefetch.set_workers(self.threads());
         let custom = &self.custom;
         let stages = std::iter::once(&self.source).chain(custom.documents()).chain([&self.tokenize]);
         let stages = stages.chain(custom.tokens()).chain([&self.shuffle, &self.pack]).chain(custom.rows());
         let stages = stages.chain([&self.batch, &self.prefetch]);
         let mut stages: Vec<StageMeter> = stages.map(|meter| meter.snapshot()).collect();
-        // These run within prefetch's task, so they wait when it does, for the same reason.
+        // These run within prefetch's tasks, so they wait when these do, for the same reason.
         let task = self.prefetch.snapshot();
         let is_within =
             |stage: &StageMeter| !stage.is_custom && ["shuffle", "pack", "batch"].contains(&&*stage.stage);
@@ -236,6 +237,16 @@ impl Gauge {
             stage.wait_out_seconds = task.wait_out_seconds;
         }
         stages
+    }
+
+    /// How many threads the tasks behind `prefetch` work on at most: there is one task for each lane, and one for the
+    /// batches.
+    fn threads(&self) -> usize {
+        let Setting { cores, is_one_thread, .. } = self.setting;
+        match is_one_thread || self.workers.is_on_demand() {
+            true => 1,
+            false => (self.budgets.len() + 1).min(cores.max(1)),
+        }
     }
 
     fn consumer(&self) -> MutexGuard<'_, Consumer> {

@@ -1,20 +1,24 @@
-//! Finds what the task behind `prefetch` waits for, and so what keeps the trainer waiting.
+//! Finds what the tasks behind `prefetch` wait for, and so what keeps the trainer waiting.
 //!
-//! When the task has nothing to work on, it looks for the cause among the stages with threads of their own: the last
-//! one that has nothing to give and does not itself wait for another. Custom stages run within the task; each counts
-//! the streams for which it has input and gives nothing yet.
+//! Each lane has a task that makes its rows, and one more task makes batches of them. At each moment one cause holds the
+//! next batch up. It is work while the last task works, and while it waits for rows but no lane lacks input: then lanes
+//! are at work. If a lane lacks input, the cause is among the stages with threads of their own: the last one that has
+//! nothing to give and does not itself wait for another. Custom stages run within the lanes' tasks; each counts the
+//! streams for which it has input and gives nothing yet.
+//!
+//! So the causes add up to the time that has passed, however many tasks there are. The tasks' own times are in their
+//! meter, where they add up over the tasks.
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::{Meter, MeterState};
 
-/// The number of causes: everything that can be waited for, and last the task's own work.
+/// The number of causes.
 pub(crate) const CAUSES: usize = 6;
 
-/// The causes of the task's waits.
+/// What holds the next batch up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Documents to be read.
@@ -27,6 +31,8 @@ pub(crate) enum Cause {
     Tokenize,
     /// A token cache, to take what was tokenized.
     Cache,
+    /// The tasks' own work.
+    Work,
 }
 
 impl Cause {
@@ -38,6 +44,7 @@ impl Cause {
             Self::Own(_) => 2,
             Self::Tokenize => 3,
             Self::Cache => 4,
+            Self::Work => 5,
         }
     }
 }
@@ -90,19 +97,32 @@ impl CustomMeters {
             Cause::Source | Cause::Memory => 0,
             Cause::Own(stage) => stage + 1,
             Cause::Tokenize | Cause::Cache => self.documents,
+            Cause::Work => self.all.len(),
         }
     }
 }
 
-/// The stages that work beside the task, and its waits by cause.
+/// The stages that work beside the tasks, and how long each cause held the next batch up.
 #[derive(Debug)]
 pub(crate) struct Chain {
     source: Arc<Meter>,
     custom: CustomMeters,
     tokenize: Arc<Meter>,
-    /// The meter of the task itself.
-    task: Arc<Meter>,
-    waited: [AtomicU64; CAUSES - 1],
+    /// The meter of the tasks themselves.
+    tasks: Arc<Meter>,
+    timeline: Mutex<Timeline>,
+}
+
+#[derive(Debug, Default)]
+struct Timeline {
+    /// How long each cause has lasted, up to the current one's beginning.
+    spent: [Duration; CAUSES],
+    /// The current cause, and since when; `None` where no task runs.
+    now: Option<(Cause, Instant)>,
+    /// Whether the task that makes batches waits for rows.
+    is_waiting: bool,
+    /// How many lanes lack input.
+    starving: usize,
 }
 
 impl Chain {
@@ -111,19 +131,62 @@ impl Chain {
         source: &Arc<Meter>,
         custom: &CustomMeters,
         tokenize: &Arc<Meter>,
-        task: &Arc<Meter>,
+        tasks: &Arc<Meter>,
     ) -> Self {
         Self {
             source: source.clone(),
             custom: custom.clone(),
             tokenize: tokenize.clone(),
-            task: task.clone(),
-            waited: Default::default(),
+            tasks: tasks.clone(),
+            timeline: Mutex::default(),
         }
     }
 
-    /// Returns the missing input's cause. Call it while the input is still missing.
-    pub(crate) fn lacking(&self) -> Cause {
+    /// The meter of the tasks themselves.
+    pub(super) fn tasks(&self) -> &Arc<Meter> {
+        &self.tasks
+    }
+
+    /// Notes that tasks run from now on.
+    pub(crate) fn begin(&self) {
+        self.timeline().now = Some((Cause::Work, Instant::now()));
+    }
+
+    /// Notes whether the task that makes batches waits for rows.
+    pub(super) fn set_waiting(&self, is_waiting: bool) {
+        self.change(|timeline| timeline.is_waiting = is_waiting);
+    }
+
+    /// Notes that one lane more, or one fewer, lacks input.
+    pub(super) fn set_starving(&self, is_starving: bool) {
+        self.change(|timeline| match is_starving {
+            true => timeline.starving += 1,
+            false => timeline.starving -= 1,
+        });
+    }
+
+    /// Changes the state of the tasks. The time up to now was the current cause's.
+    fn change(&self, change: impl FnOnce(&mut Timeline)) {
+        let mut timeline = self.timeline();
+        change(&mut timeline);
+        let Some((cause, since)) = timeline.now else { return };
+        let next = match timeline.is_waiting && timeline.starving > 0 {
+            true => self.lacking(),
+            false => Cause::Work,
+        };
+        let now = Instant::now();
+        timeline.now = Some((next, now));
+        timeline.spent[cause.number()] += now - since;
+        drop(timeline);
+        self.add_wait(cause, now - since);
+    }
+
+    fn timeline(&self) -> MutexGuard<'_, Timeline> {
+        self.timeline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the cause of missing input. Call it while the input is still missing.
+    fn lacking(&self) -> Cause {
         let custom = &self.custom;
         if let Some(stage) = custom.awaited(custom.documents..custom.all.len()) {
             return stage;
@@ -140,12 +203,13 @@ impl Chain {
         if self.source.most_are(MeterState::Starved) { Cause::Memory } else { Cause::Source }
     }
 
-    /// Adds time that the task waited for `cause`.
-    pub(crate) fn add(&self, cause: Cause, time: Duration) {
-        self.waited[cause.number()].fetch_add(time.as_nanos() as u64, Relaxed);
-        let before = self.custom.before(cause);
+    /// Counts a wait for `cause` in the meters of the stages behind it.
+    fn add_wait(&self, cause: Cause, time: Duration) {
+        if cause == Cause::Work {
+            return;
+        }
+        self.tasks.add_wait_in(time);
         match cause {
-            Cause::Tokenize | Cause::Cache => {}
             Cause::Source | Cause::Memory => self.tokenize.add_wait_in(time),
             Cause::Own(stage) => {
                 self.custom.all[stage].add_awaited(time);
@@ -153,18 +217,19 @@ impl Chain {
                     self.tokenize.add_wait_in(time);
                 }
             }
+            Cause::Tokenize | Cause::Cache | Cause::Work => {}
         }
-        self.custom.all[before..].iter().for_each(|stage| stage.add_wait_in(time));
+        self.custom.all[self.custom.before(cause)..].iter().for_each(|stage| stage.add_wait_in(time));
     }
 
-    /// How long the task spent on each cause, in nanoseconds.
+    /// How long each cause has held the next batch up, in nanoseconds.
     pub(crate) fn spent(&self) -> [u64; CAUSES] {
-        let mut spent = [0; CAUSES];
-        for (spent, waited) in spent.iter_mut().zip(&self.waited) {
-            *spent = waited.load(Relaxed);
+        let timeline = self.timeline();
+        let mut spent = timeline.spent;
+        if let Some((cause, since)) = timeline.now {
+            spent[cause.number()] += since.elapsed();
         }
-        spent[CAUSES - 1] = self.task.busy_nanos();
-        spent
+        spent.map(|spent| spent.as_nanos() as u64)
     }
 
     /// How long reading and tokenizing have taken so far, in nanoseconds.
@@ -172,21 +237,22 @@ impl Chain {
         [self.source.busy_nanos(), self.tokenize.busy_nanos()]
     }
 
-    /// Adds time in which the task did everything itself. Reading and tokenizing had taken `before` when that time
-    /// began.
+    /// Adds time in which one task did everything itself. Reading and tokenizing had taken `before` when that time began.
     pub(crate) fn add_alone(&self, time: Duration, before: [u64; 2]) {
         let mut rest = time;
+        let mut timeline = self.timeline();
         for ((cause, now), before) in
             [Cause::Source, Cause::Tokenize].into_iter().zip(self.beside()).zip(before)
         {
-            let taken = now.saturating_sub(before);
-            self.waited[cause.number()].fetch_add(taken, Relaxed);
-            rest = rest.saturating_sub(Duration::from_nanos(taken));
+            let taken = Duration::from_nanos(now.saturating_sub(before));
+            timeline.spent[cause.number()] += taken;
+            rest = rest.saturating_sub(taken);
         }
-        self.task.add_busy(rest);
+        timeline.spent[Cause::Work.number()] += rest;
+        self.tasks.add_busy(rest);
     }
 
-    /// Divides `time` that the consumer waited among the causes, by what the task has spent since `spent`.
+    /// Divides `time` that the consumer waited among the causes, by how long each has lasted since `spent`.
     pub(crate) fn share_out(&self, time: Duration, spent: &[u64; CAUSES]) -> [f64; CAUSES] {
         let now = self.spent();
         let mut shares: [f64; CAUSES] = std::array::from_fn(|cause| (now[cause] - spent[cause]) as f64);
@@ -251,25 +317,27 @@ mod tests {
     fn a_wait_is_counted_for_all_that_stand_behind_what_is_waited_for() {
         let custom = CustomMeters::new(&["a", "b"], &["c"], &["d"]);
         let chain = chain(custom.clone());
-        let causes = [Cause::Source, Cause::Own(0), Cause::Tokenize, Cause::Own(2)];
-        (0..).zip(causes).for_each(|(power, cause)| chain.add(cause, Duration::from_secs(1 << power)));
+        let causes = [Cause::Source, Cause::Own(0), Cause::Tokenize, Cause::Own(2), Cause::Work];
+        (0..).zip(causes).for_each(|(power, cause)| chain.add_wait(cause, Duration::from_secs(1 << power)));
         let of = |stage: &Arc<Meter>| (stage.snapshot().wait_in_seconds, stage.snapshot().awaited_seconds);
         let waits: Vec<_> = custom.all.iter().map(of).collect();
         assert_eq!(waits, [(1.0, 2.0), (3.0, 0.0), (7.0, 8.0), (15.0, 0.0)]);
         assert_eq!(chain.tokenize.snapshot().wait_in_seconds, 3.0);
-        assert_eq!(chain.spent(), [1, 0, 10, 4, 0, 0].map(|seconds| seconds * 1_000_000_000));
+        assert_eq!(chain.tasks.snapshot().wait_in_seconds, 15.0);
     }
 
     #[test]
-    fn a_wait_is_shared_out_by_what_the_task_did_meanwhile() {
+    fn a_wait_is_shared_out_by_the_causes_meanwhile() {
         let chain = chain(CustomMeters::default());
-        chain.add(Cause::Tokenize, Duration::from_secs(50));
+        let lasted = |cause: Cause, seconds: u64| {
+            chain.timeline().spent[cause.number()] += Duration::from_secs(seconds);
+        };
+        lasted(Cause::Tokenize, 50);
         let before = chain.spent();
-        chain.add(Cause::Source, Duration::from_secs(3));
-        chain.task.add_busy(Duration::from_secs(1));
+        lasted(Cause::Source, 3);
+        lasted(Cause::Work, 1);
         let shares = chain.share_out(Duration::from_secs(8), &before);
         assert_eq!(shares, [6.0, 0.0, 0.0, 0.0, 0.0, 2.0]);
-        assert_eq!(chain.tokenize.snapshot().wait_in_seconds, 3.0);
     }
 
     #[test]
@@ -279,5 +347,35 @@ mod tests {
         lane.set_state(MeterState::Starved);
         let shares = chain.share_out(Duration::from_secs(2), &chain.spent());
         assert_eq!(shares, [2.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn lanes_that_do_not_lack_input_are_at_work_and_those_that_do_matter_only_if_batches_wait() {
+        let chain = chain(CustomMeters::default());
+        chain.begin();
+        // Each state lasts for a moment, and what has grown in it is its cause.
+        let grown = || {
+            let before = chain.spent();
+            std::thread::sleep(Duration::from_millis(1));
+            let spent = chain.spent();
+            (0..CAUSES).filter(|&cause| spent[cause] > before[cause]).collect::<Vec<_>>()
+        };
+        let [work, tokenize] = [Cause::Work, Cause::Tokenize].map(|cause| vec![cause.number()]);
+        assert_eq!(grown(), work);
+        chain.set_starving(true);
+        assert_eq!(grown(), work, "batches are being made");
+        chain.set_waiting(true);
+        assert_eq!(grown(), tokenize, "also while it lasts");
+        chain.set_starving(true);
+        chain.set_starving(false);
+        assert_eq!(grown(), tokenize, "one of two");
+        assert!(chain.tasks.snapshot().wait_in_seconds > 0.0);
+        chain.set_starving(false);
+        assert_eq!(grown(), work, "the lanes are at work");
+        chain.set_waiting(false);
+        let waited = chain.tasks.snapshot().wait_in_seconds;
+        assert_eq!(grown(), work);
+        chain.set_waiting(true);
+        assert_eq!(chain.tasks.snapshot().wait_in_seconds, waited);
     }
 }

@@ -28,15 +28,15 @@ pub enum Fault {
     LongDocuments,
     /// The token cache takes tokenized documents too slowly.
     Cache,
-    /// The task that makes batches is busy, mostly with shuffling.
+    /// The tasks that make rows and batches are busy, mostly with shuffling.
     Shuffle,
     /// The same, with packing.
     Pack,
-    /// The same, with copying rows into batches.
+    /// The same, with copying rows.
     Batch,
     /// The same, with handing documents from stage to stage.
     Documents,
-    /// The task that makes batches had no thread to run on.
+    /// The tasks that make rows and batches had no thread to run on.
     Runtime,
     /// Batches come unevenly: the queue is full at times, and empty at others.
     Depth,
@@ -82,7 +82,7 @@ impl Fault {
         }
     }
 
-    /// The stage on which the task that makes batches spends most of its time.
+    /// The stage on which the tasks that make rows and batches spend most of their time.
     fn of_work(meters: &Meters) -> Self {
         let busy = |name: &str| busy(meters, name);
         let documents = if meters.setting.has_own_documents { busy("source") } else { 0.0 };

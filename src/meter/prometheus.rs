@@ -175,7 +175,7 @@ impl Text {
             }),
             (
                 "millstream_workers",
-                "Threads that a stage works on at most; 0 within prefetch's task.",
+                "Threads that a stage works on at most; 0 within prefetch's tasks.",
                 |stage| stage.workers as f64,
             ),
             ("millstream_workers_busy", "How many of them work now.", |stage| stage.workers_busy as f64),

@@ -24,7 +24,7 @@ pub struct StageMeter {
     /// Time that the pipeline waited for a custom stage that had input and gave nothing yet, in seconds.
     pub awaited_seconds: f64,
     /// Time with room to work and nothing to work on, in seconds. The stages between `tokenize` and
-    /// `prefetch` run within `prefetch`'s task: in a loader they wait when it does.
+    /// `prefetch` run within `prefetch`'s tasks: in a loader all of them wait when the next batch does.
     pub wait_in_seconds: f64,
     /// Time with finished work that nobody took, in seconds.
     pub wait_out_seconds: f64,
@@ -32,7 +32,7 @@ pub struct StageMeter {
     pub queued: u64,
     /// How many of these it holds at most; 0 if there is no bound.
     pub capacity: u64,
-    /// How many threads it works on at most; 0 if it runs within `prefetch`'s task.
+    /// How many threads it works on at most; 0 if it runs within `prefetch`'s tasks.
     pub workers: u64,
     /// How many of these threads work now.
     pub workers_busy: u64,
@@ -66,7 +66,7 @@ pub struct Waits {
     pub tokenize: f64,
     /// For a token cache to take what was tokenized.
     pub cache: f64,
-    /// For the task that makes batches, which was working.
+    /// For the tasks that make rows and batches, which were working.
     pub work: f64,
 }
 

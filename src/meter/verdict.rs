@@ -1,7 +1,7 @@
 //! From counters to the cause of a wait, and from there to a sentence.
 //!
-//! The loader knows what the task behind `prefetch` did while the consumer waited ([`Waits`](super::Waits)). The
-//! longest of these waits names a stage, and the stage's own counters say why it is slow. A remedy is given only where
+//! The loader knows what held batches up while the consumer waited ([`Waits`](super::Waits)). The longest of these
+//! waits names a stage, and the stage's own counters say why it is slow. A remedy is given only where
 //! there is one.
 
 use std::fmt;

@@ -35,7 +35,7 @@ pub(super) fn finding(fault: Fault, cause: Option<Fault>, meters: &Meters) -> St
         (true, cores) => format!(", and all {cores} cores are at work"),
         (false, _) => String::new(),
     };
-    let work = |part: &str| format!("the task behind prefetch is busy, mostly with {part}{cores}");
+    let work = |part: &str| format!("the tasks behind prefetch are busy, mostly with {part}{cores}");
     match fault {
         Fault::Source if meters.setting.has_own_documents => "the custom documents come slowly".to_owned(),
         Fault::Source => {
@@ -113,12 +113,13 @@ fn awaits(meters: &Meters) -> bool {
 /// The remedy; nothing if no setting can help.
 pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
     let setting = &meters.setting;
+    // Each lane needs a split.
+    let has_room_for_lanes = setting.lanes < setting.cores.min(setting.splits);
     let remedy = match fault {
         Fault::Source => {
-            // More lanes help only if all of them are reading already, and if there are splits for more.
+            // More lanes help only if all of them are reading already.
             let all_read = workers_share(meters, "source") >= FULL && !setting.has_own_documents;
-            let most = setting.cores.min(setting.splits);
-            match (all_read && setting.lanes < most, setting.can_keep_tokens) {
+            match (all_read && has_room_for_lanes, setting.can_keep_tokens) {
                 (true, true) => "add lanes, which changes the order, or prepare token shards",
                 (true, false) => "add lanes, which changes the order",
                 (false, true) => "prepare token shards",
@@ -154,6 +155,10 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
         }
         Fault::Cache => "put source.cache on a faster disk, or leave it out",
         Fault::Pack if setting.is_best_fit => "lower pipeline.pack_window",
+        // Each lane has a task.
+        Fault::Shuffle | Fault::Pack | Fault::Batch if has_room_for_lanes && !are_cores_busy(meters) => {
+            "add lanes, which changes the order"
+        }
         Fault::Documents => "longer documents take fewer steps",
         Fault::LongDocuments => "cut them into several documents",
         Fault::Start | Fault::Shuffle | Fault::Pack | Fault::Batch => return None,

@@ -81,7 +81,7 @@ fn registered(index: usize, config: &SourceConfig) -> Result<Box<dyn Format>> {
             return Err(kind.unread(&format!("source.{index}")));
         }
         // Directories: their files, or what replaces them, are of another kind.
-        kind @ (SourceKind::Huggingface | SourceKind::Shards | SourceKind::Rows) => {
+        kind @ (SourceKind::Huggingface | SourceKind::Shards) => {
             return Err(kind.unread(&format!("source.{index}")));
         }
     })

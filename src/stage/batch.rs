@@ -1,9 +1,9 @@
 //! Rows in, batches out.
 //!
-//! Held in memory: one batch, into which the ids are copied. Its cursor is completed here with the state of
-//! each lane, the digest of its rows, and the run's events.
+//! Held in memory: one batch. The ids come from the lanes' blocks, or are copied here from their documents. The batch's
+//! cursor is completed here with the state of each lane, the digest of its rows, and the run's events.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,11 +14,10 @@ use futures::{Stream, StreamExt};
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::turn::{Row, Rows};
+use super::turn::{DealtRows, Row};
 use crate::batch::{Batch, BatchBuilder};
 use crate::config::Last;
 use crate::cursor::{Cursor, Event};
-use crate::document::Sequence;
 use crate::error::Result;
 use crate::meter::{Meter, Sample, stage_span};
 use crate::world::World;
@@ -45,7 +44,6 @@ pub struct Batches<S> {
     turns: usize,
     cursor: Cursor,
     excluded: Vec<Range<u64>>,
-    excluded_documents: HashSet<(u32, u64)>,
     events: VecDeque<(u64, Event)>,
     meter: Arc<Meter>,
     sample: Sample,
@@ -69,7 +67,6 @@ where
             turns: 0,
             cursor: start.clone(),
             excluded: Vec::new(),
-            excluded_documents: HashSet::new(),
             events: VecDeque::new(),
             meter: Meter::new("batch"),
             sample: Sample::seventh(),
@@ -111,11 +108,9 @@ where
         self
     }
 
-    /// Leaves out batches by their numbers: they are read and not delivered. Takes `documents`, each given by
-    /// the number of its file and the byte where it begins, out of all rows.
-    pub(crate) fn without(mut self, batches: Vec<Range<u64>>, documents: HashSet<(u32, u64)>) -> Self {
-        (self.excluded, self.excluded_documents) = (batches, documents);
-        self
+    /// Leaves out batches by their numbers: they are read and not delivered.
+    pub(crate) fn without(self, batches: Vec<Range<u64>>) -> Self {
+        Self { excluded: batches, ..self }
     }
 
     /// Notes each of `events` in the cursors of its batch and of all later ones.
@@ -158,23 +153,18 @@ impl<S> Batches<S> {
         if self.is_excluded() {
             return;
         }
+        if let Cut::Turns = self.cut {
+            self.builder.expect(turn.rows.len());
+        }
+        let Self { builder, cursor, .. } = self;
         match turn.rows {
-            Rows::One(row) => self.push_row(lane, row),
-            Rows::Many(rows) => {
-                self.builder.expect(rows.len());
-                rows.into_iter().for_each(|row| self.push_row(lane, row));
+            DealtRows::Uncopied(rows) => {
+                rows.as_slice().iter().for_each(|row| cursor.add_row(lane, builder.copy(row)));
+            }
+            DealtRows::Copied(block, rows) => {
+                rows.for_each(|nth| cursor.add_row(lane, builder.append(&block, nth)));
             }
         }
-    }
-
-    fn push_row(&mut self, lane: usize, mut row: Sequence) {
-        if !self.excluded_documents.is_empty() {
-            let excluded = &self.excluded_documents;
-            row = row.without(|document| excluded.contains(&(document.file, document.byte)));
-        }
-        self.builder.push(&row);
-        // The copy is in the CPU's cache, and in one piece.
-        self.cursor.digest_row(lane, self.builder.last_row());
     }
 
     /// Finishes the current batch; `None` if it is excluded.

@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use futures::stream::Fuse;
 use futures::{FutureExt, Stream, StreamExt};
 
-use super::turn::{Row, Turn};
+use super::turn::{DealtTurn, Row};
 use crate::config::Uneven;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
@@ -47,7 +47,7 @@ pub struct Lanes<S> {
     /// end or an error.
     round: u64,
     first: usize,
-    gathered: VecDeque<Option<Result<Option<Turn>>>>,
+    gathered: VecDeque<Option<Result<Option<DealtTurn>>>>,
     /// If the gathered turns are being dealt: the place of the first of their lanes among `lanes`.
     dealing: Option<usize>,
     uneven: Uneven,
@@ -95,14 +95,14 @@ where
 }
 
 /// Whether a lane has given an error.
-fn is_error(given: &Option<Result<Option<Turn>>>) -> bool {
+fn is_error(given: &Option<Result<Option<DealtTurn>>>) -> bool {
     matches!(given, Some(Err(_)))
 }
 
 impl<S> Lanes<S> {
     /// Whether the gathered turns show that their round is delivered; `None` if other ranks' lanes decide.
     fn is_there(&self) -> Option<bool> {
-        let is_own = |given: &Option<Result<Option<Turn>>>| match given {
+        let is_own = |given: &Option<Result<Option<DealtTurn>>>| match given {
             Some(Ok(Some(turn))) => turn.is_own,
             _ => false,
         };
@@ -157,14 +157,14 @@ impl<S> Lanes<S> {
         };
         self.dealing = Some(nth + 1);
         let turn = given.and_then(Result::ok).flatten();
-        Some(Row { lane: self.lanes[nth].0, turn: turn.unwrap_or_else(|| Turn::padding(self.width)) })
+        Some(Row { lane: self.lanes[nth].0, turn: turn.unwrap_or_else(|| DealtTurn::padding(self.width)) })
     }
 }
 
 impl<S, T> Stream for Lanes<S>
 where
     S: Stream<Item = Result<T>> + Unpin,
-    T: Into<Turn>,
+    T: Into<DealtTurn>,
 {
     type Item = Result<Row>;
 

@@ -4,7 +4,6 @@
 //! becomes an error here too, and an error ends the stream. Nothing is held in memory.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -13,7 +12,8 @@ use std::time::Instant;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 
-use crate::error::{Error, Result, panic_message};
+use super::caught::poll_caught;
+use crate::error::Result;
 use crate::meter::Chain;
 
 /// A stream that does nothing between its items.
@@ -44,10 +44,7 @@ impl<T> Stream for OnDemand<T> {
         let (began, before) = (Instant::now(), self.chain.beside());
         let Some(items) = &mut self.items else { return Poll::Ready(None) };
         let items = items.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let next = catch_unwind(AssertUnwindSafe(|| items.poll_next_unpin(cx))).unwrap_or_else(|payload| {
-            let message = panic_message(&*payload);
-            Poll::Ready(Some(Err(Error::Panic { stage: "pipeline", message })))
-        });
+        let next = poll_caught(items.as_mut(), cx);
         self.chain.add_alone(began.elapsed(), before);
         if matches!(next, Poll::Ready(None | Some(Err(_)))) {
             self.items = None;

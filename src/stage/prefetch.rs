@@ -1,6 +1,7 @@
 //! Items in, the same items out, made ahead of need by the stage's own task.
 //!
-//! Held in memory: `depth` items, and one that waits for room. No other stage spawns a task.
+//! Held in memory: `depth` items, and one that waits for room. No other stage spawns a task. In a loader one task makes
+//! the batches, and one for each lane makes that lane's rows, in blocks.
 //!
 //! Items that are made within a short time are handed on together. Waking a waiting consumer takes some ten
 //! microseconds of two cores, and a consumer that is woken for the first item gets all of them.
@@ -10,7 +11,6 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -18,14 +18,15 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use async_channel::{Receiver, Sender};
+use futures::Stream;
 use futures::task::AtomicWaker;
-use futures::{FutureExt, Stream};
 use tokio::task::AbortHandle;
 
+use super::caught::poll_caught;
 use super::tune::{Observation, Range, Tuner};
 use super::workers::Workers;
-use crate::error::{Error, Result, panic_message};
-use crate::meter::{Chain, Interval, Meter, stage_span};
+use crate::error::{Error, Result};
+use crate::meter::{Interval, TaskMeter, Waiting, stage_span};
 
 /// For how long items are gathered to be handed on together. The time is checked when an item is made: the work for the
 /// next item, once begun, is done first.
@@ -68,17 +69,8 @@ impl Ahead {
     }
 }
 
-/// The meters of the waits while the stages before have nothing to give.
-#[derive(Debug)]
-pub(crate) struct Waits {
-    /// The meter of this stage.
-    pub(crate) meter: Arc<Meter>,
-    /// The stages that work beside this stage's task. The chain knows which stage lacks input.
-    pub(crate) chain: Option<Arc<Chain>>,
-}
-
 impl<T: Send + 'static> Prefetch<T> {
-    pub(crate) fn spawn<S>(items: S, ahead: Ahead, waits: Waits) -> Self
+    pub(crate) fn spawn<S>(items: S, ahead: Ahead, meter: TaskMeter) -> Self
     where
         S: Stream<Item = Result<T>> + Send + 'static,
     {
@@ -88,14 +80,8 @@ impl<T: Send + 'static> Prefetch<T> {
         let ended = Arc::new(AtomicBool::new(false));
         let end = ended.clone();
         let task = tokio::spawn(async move {
-            let mut buffer = SendBuffer::new(sender, waits.meter, tuning);
-            let run = AssertUnwindSafe(run(items, &mut buffer, waits.chain));
-            if let Err(payload) = run.catch_unwind().await {
-                let message = panic_message(&*payload);
-                buffer.put(Err(Error::Panic { stage: "pipeline", message }));
-                // If the receiver is gone, nobody needs the error.
-                buffer.hand_on().await;
-            }
+            let mut buffer = SendBuffer::new(sender, meter, tuning);
+            run(items, &mut buffer).await;
             end.store(true, Ordering::Release);
         });
         let task = task.abort_handle();
@@ -210,23 +196,21 @@ struct SendBuffer<T> {
     /// When the work for the first of them began.
     begun: Instant,
     sender: Sender<Result<T>>,
-    meter: Arc<Meter>,
+    meter: TaskMeter,
     tuning: Tuning,
 }
 
 impl<T> SendBuffer<T> {
-    fn new(sender: Sender<Result<T>>, meter: Arc<Meter>, tuning: Tuning) -> Self {
+    fn new(sender: Sender<Result<T>>, meter: TaskMeter, tuning: Tuning) -> Self {
         meter.set_capacity(tuning.tuner.now().depth);
         Self { items: VecDeque::new(), begun: Instant::now(), sender, meter, tuning }
     }
 
-    /// Notes that work for the next item begins or continues, and returns the time.
-    fn begin(&mut self) -> Instant {
-        let now = Instant::now();
+    /// Notes that work for the next item begins or continues.
+    fn begin(&mut self) {
         if self.items.is_empty() {
-            self.begun = now;
+            self.begun = Instant::now();
         }
-        now
     }
 
     fn put(&mut self, item: Result<T>) {
@@ -266,34 +250,27 @@ enum Looked<T> {
 }
 
 /// Drives the stages until they end or fail, or the receiver is gone.
-async fn run<T, S>(items: S, buffer: &mut SendBuffer<T>, chain: Option<Arc<Chain>>)
+async fn run<T, S>(items: S, buffer: &mut SendBuffer<T>)
 where
     T: Send,
     S: Stream<Item = Result<T>>,
 {
     let meter = buffer.meter.clone();
     let mut items = pin!(items);
-    let mut starved = Interval::default();
-    // The stage that lacks input is determined during the wait: afterwards the input is there.
-    let mut cause = None;
+    let mut waiting: Option<Waiting> = None;
     loop {
         let looked = poll_fn(|cx| {
-            let waited = starved.end();
-            meter.add_wait_in(waited);
-            if let (Some(chain), Some(cause)) = (&chain, cause.take()) {
-                chain.add(cause, waited);
-            }
-            let _span = stage_span!("prefetch", "work").entered();
-            let started = buffer.begin();
-            let next = items.as_mut().poll_next(cx);
-            meter.add_busy(started.elapsed());
+            drop(waiting.take());
+            buffer.begin();
+            let work = meter.work();
+            let next = poll_caught(items.as_mut(), cx);
+            drop(work);
             match next {
                 Poll::Ready(Some(item)) => Poll::Ready(Looked::Item(item)),
                 Poll::Ready(None) => Poll::Ready(Looked::End),
                 Poll::Pending if !buffer.items.is_empty() => Poll::Ready(Looked::Later),
                 Poll::Pending => {
-                    starved.begin();
-                    cause = chain.as_ref().map(|chain| chain.lacking());
+                    waiting = Some(meter.wait());
                     Poll::Pending
                 }
             }

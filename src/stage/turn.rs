@@ -1,11 +1,16 @@
 //! The turns and rows that lanes give, one after the other.
 
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::batch::RowBlock;
 use crate::cursor::{LaneCursor, LaneStep, Tracked};
 use crate::document::Sequence;
 
 /// A lane's output at its turn: one row or one group of rows, and the step that advances the lane.
 #[derive(Clone, Debug)]
-pub struct Turn {
+pub(crate) struct Turn {
     pub(super) rows: Rows,
     pub(super) step: LaneStep,
     /// Whether it belongs to the lane's own epochs, and does not just keep step with longer lanes.
@@ -29,16 +34,69 @@ impl Turn {
         self.is_own
     }
 
-    /// A turn of a lane that has ended: a row of padding, `width` ids long.
-    pub(super) fn padding(width: usize) -> Self {
-        Self::new(Sequence::new(Vec::new(), width), LaneStep::Pad, false)
+    /// Takes `documents`, each given by the number of its file and the byte where it begins, out of its rows.
+    pub(crate) fn without(self, documents: &HashSet<(u32, u64)>) -> Self {
+        let without =
+            |row: Sequence| row.without(|document| documents.contains(&(document.file, document.byte)));
+        let rows = match self.rows {
+            Rows::One(row) => Rows::One(without(row)),
+            Rows::Many(rows) => Rows::Many(rows.into_iter().map(without).collect()),
+        };
+        Self { rows, ..self }
     }
 }
 
-impl From<Tracked<Sequence>> for Turn {
+impl Rows {
+    pub(super) fn as_slice(&self) -> &[Sequence] {
+        match self {
+            Self::One(row) => std::slice::from_ref(row),
+            Self::Many(rows) => rows,
+        }
+    }
+}
+
+/// A turn on its way into a batch. The ids of its rows are still with their documents, or in a block of the lane.
+#[derive(Clone, Debug)]
+pub struct DealtTurn {
+    pub(super) rows: DealtRows,
+    pub(super) step: LaneStep,
+    pub(super) is_own: bool,
+}
+
+/// The rows of a dealt turn.
+#[derive(Clone, Debug)]
+pub(super) enum DealtRows {
+    Uncopied(Rows),
+    /// Some rows of a block.
+    Copied(Arc<RowBlock>, Range<usize>),
+}
+
+impl DealtRows {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Uncopied(rows) => rows.as_slice().len(),
+            Self::Copied(_, rows) => rows.len(),
+        }
+    }
+}
+
+impl DealtTurn {
+    /// A turn of a lane that has ended: a row of padding, `width` ids long.
+    pub(super) fn padding(width: usize) -> Self {
+        Turn::new(Sequence::new(Vec::new(), width), LaneStep::Pad, false).into()
+    }
+}
+
+impl From<Turn> for DealtTurn {
+    fn from(Turn { rows, step, is_own }: Turn) -> Self {
+        Self { rows: DealtRows::Uncopied(rows), step, is_own }
+    }
+}
+
+impl From<Tracked<Sequence>> for DealtTurn {
     /// A turn of a lane of one source.
     fn from(Tracked { value, cursor }: Tracked<Sequence>) -> Self {
-        Self::new(value, LaneStep::Row { source: 0, at: cursor }, true)
+        Turn::new(value, LaneStep::Row { source: 0, at: cursor }, true).into()
     }
 }
 
@@ -46,7 +104,7 @@ impl From<Tracked<Sequence>> for Turn {
 #[derive(Clone, Debug)]
 pub struct Row {
     pub(super) lane: usize,
-    pub(super) turn: Turn,
+    pub(super) turn: DealtTurn,
 }
 
 impl Row {

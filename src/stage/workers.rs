@@ -76,6 +76,11 @@ impl Workers {
         Self { pin, ..self }
     }
 
+    /// Whether they have no threads of their own.
+    pub(crate) fn is_on_demand(&self) -> bool {
+        self.on_demand
+    }
+
     /// How many streams share them.
     pub(super) fn streams(&self) -> usize {
         self.streams

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::future::ready;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
@@ -19,6 +19,8 @@ use millstream::stage::{StageExt, Workers};
 use millstream::tokenizer::{ByteTokenizer, Encoder};
 use millstream::verify::Plan;
 use millstream::{Batch, Error, LaneCursor, Loader, Meters, Result, Sequence, Source, Tokens, Tracked};
+
+use crate::support::wait::wait_for;
 
 fn source() -> SourceConfig {
     SourceConfig { paths: vec!["src/meter/*.rs".to_owned()], ..SourceConfig::default() }
@@ -157,6 +159,26 @@ async fn each_rank_has_its_rows_of_every_batch() {
             }
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn lanes_make_their_rows_at_the_same_time() {
+    let mut config = config();
+    config.pipeline.lanes = 2.into();
+    let arrived = Arc::new(AtomicUsize::new(0));
+    let meets = builder(&config).row_stage("meets", move |rows, _| {
+        let (arrived, mut is_first) = (arrived.clone(), true);
+        let meet = move |_: &Tracked<Sequence>| {
+            if std::mem::take(&mut is_first) {
+                arrived.fetch_add(1, Ordering::SeqCst);
+                // It keeps its thread until the other lane is here too.
+                wait_for("the other lane", || (arrived.load(Ordering::SeqCst) == 2).then_some(()));
+            }
+        };
+        rows.inspect_ok(meet).boxed()
+    });
+    let batches = all(meets).await.expect("no error");
+    assert_eq!(ids(&batches), ids(&all(builder(&config)).await.expect("no error")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

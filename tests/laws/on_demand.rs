@@ -5,9 +5,9 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use millstream::config::Config;
+use millstream::config::{ByteCount, Config};
 use millstream::tokenizer::{ByteTokenizer, Tokenizer};
-use millstream::{Batch, Error, Loader};
+use millstream::{Batch, Error, Loader, Result};
 use proptest::prelude::*;
 
 use super::corpus::{all, block_on, configs, corpora, lines, rules};
@@ -51,6 +51,27 @@ proptest! {
         }).expect("no errors");
         prop_assert_eq!(seen(&rest), seen(&expected[from + 1..]));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_comes_after_the_same_batches() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = lines(directory.path(), 3000);
+    (config.pipeline.lanes, config.sources[0].split) = (3.into(), Some(ByteCount(4 << 10)));
+    let tokenizer = before("moody", |text| match text {
+        "line 1777 of the corpus" => Err("it is bad".into()),
+        _ => Ok(()),
+    });
+    let outcome = async |on_demand| {
+        let loader = Loader::builder(&config).with_tokenizer(tokenizer.clone()).with_on_demand(on_demand);
+        let mut batches: Vec<Result<Batch>> = loader.open().await.expect("it opens").collect().await;
+        let error = batches.pop().expect("an end").expect_err("the error");
+        let batches: Vec<Batch> = batches.into_iter().collect::<Result<_>>().expect("no other error");
+        (seen(&batches), error.to_string())
+    };
+    let (batches, error) = outcome(false).await;
+    assert!(!batches.is_empty() && error.contains("it is bad"), "{error} after {}", batches.len());
+    assert_eq!((batches, error), outcome(true).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

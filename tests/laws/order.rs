@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt, TryStreamExt};
 use millstream::config::{ByteCount, Config, DocumentKind, Last, PackRule, Uneven};
 use millstream::conformance;
+use millstream::cursor::Digest;
 use millstream::tokenizer::{ByteTokenizer, Tokenizer};
 use millstream::{Batch, Cursor, Error, Loader, Result};
 use proptest::prelude::*;
@@ -55,6 +56,29 @@ proptest! {
         let cuts = config.pipeline.epochs.is_some() && (uneven == Uneven::Stop || last == Last::Drop);
         prop_assume!(!(cuts && matches!(block_on(all(&config)), Err(Error::Corpus { .. }))), "nothing is left");
         prop_assert_eq!(block_on(resumes(&config)), Ok(()));
+    }
+
+    #[test]
+    fn a_cursor_has_the_digest_of_the_rows_before_it(
+        corpus in corpora(), config in configs(), (uneven, last) in rules(),
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        corpus.write(directory.path());
+        let mut config = Config { sources: vec![corpus.source(directory.path())], ..config };
+        (config.pipeline.uneven, config.pipeline.last) = (uneven, last);
+        let batches = block_on(all(&config));
+        prop_assume!(!matches!(batches, Err(Error::Corpus { .. })), "the rules leave no batch");
+        let (mut digests, mut turn) = (vec![Digest::default(); config.pipeline.lanes()], 0);
+        for batch in batches.expect("no errors") {
+            // Rows that only fill up the last batch are no lane's.
+            let turns = batch.cursor().turn() as usize - turn;
+            for row in 0..turns {
+                let digest = &mut digests[(turn + row) % config.pipeline.lanes()];
+                *digest = digest.after(&batch.row(row)[..batch.lengths()[row] as usize]);
+            }
+            turn += turns;
+            prop_assert_eq!(batch.cursor().digest(), Digest::combine(digests.iter().copied()));
+        }
     }
 
     #[test]
@@ -138,6 +162,8 @@ fn dropping_the_loader_ends_its_tasks_and_closes_its_files() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 100_000);
     config.pipeline.epochs = None;
+    // Each lane has a task, and so do the batches.
+    (config.pipeline.lanes, config.sources[0].split) = (4.into(), Some(ByteCount(64 << 10)));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -263,8 +289,9 @@ fn a_loader_whose_runtime_is_gone_is_an_error_and_no_end() {
             }
         }
     });
-    // Who notices first: the task's end, or a read that was called off.
-    assert!(matches!(outcome, Some(Err(Error::Panic { stage: "prefetch" | "source", .. }))), "{outcome:?}");
+    // Who notices first: a task's end, or a read or a job that was called off.
+    let is_told = |stage: &str| ["prefetch", "source", "tokenize"].contains(&stage);
+    assert!(matches!(outcome, Some(Err(Error::Panic { stage, .. })) if is_told(stage)), "{outcome:?}");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use millstream::config::{ByteCount, Config, SourceConfig, SourceKind};
 use millstream::meter::Fault;
 use millstream::tokenizer::{ByteTokenizer, Tokenizer};
-use millstream::{Document, LaneCursor, Loader, Meters, Tokens, Tracked};
+use millstream::{Document, Error, LaneCursor, Loader, Meters, Tokens, Tracked};
 
 use crate::support::tokenizers::before;
 use crate::support::wait::{PATIENCE, until};
@@ -158,14 +158,18 @@ async fn a_slow_custom_stage_is_at_fault_whether_it_awaits_or_works() {
 async fn too_small_a_budget_is_at_fault() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 400, 1000);
-    // Room for some twelve documents, and more workers than that.
+    // More workers than there is room for documents in the least memory that a loader takes: that is some twelve.
     config.pipeline.workers = 16.into();
-    let notes = 2 * size_of::<Tokens>() as u64;
-    config.pipeline.memory = ByteCount((6 * 4 * 257 * 4) + notes + (64 << 10));
+    config.pipeline.memory = ByteCount(1);
     let slow = slow(Duration::from_millis(5));
+    let refused = Loader::builder(&config).with_tokenizer(slow.clone()).open().await.map(drop);
+    let Err(Error::Config { problem, .. }) = refused else { panic!("it must be refused") };
+    let least = problem.split("must be at least ").nth(1).and_then(|rest| rest.split(',').next());
+    config.pipeline.memory = least.expect("a size").parse().expect("a size");
     let meters = drain_until(Fault::Memory, async || open(&config, slow.clone()).await).await;
     assert_fault(&meters, Fault::Memory, "the memory budget is full (");
-    assert_eq!((meters.budget_bytes, meters.fullest_budget_bytes), (64 << 10, 64 << 10));
+    let least = (64 << 10) - 2 * size_of::<Tokens>() as u64;
+    assert_eq!((meters.budget_bytes, meters.fullest_budget_bytes), (least, least));
     assert!(meters.has_ended);
 }
 

@@ -223,18 +223,18 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
         (
             work(),
             Fault::Documents,
-            "the task behind prefetch is busy, mostly with handing on documents, of 1000 B on average; longer \
+            "the tasks behind prefetch are busy, mostly with handing on documents, of 1000 B on average; longer \
              documents take fewer steps",
         ),
         (
             with(work(), |m| stage(m, "shuffle").busy_seconds = 5.0),
             Fault::Shuffle,
-            "the task behind prefetch is busy, mostly with shuffle",
+            "the tasks behind prefetch are busy, mostly with shuffle; add lanes, which changes the order",
         ),
         (
             with(work(), |m| stage(m, "pack").busy_seconds = 5.0),
             Fault::Pack,
-            "the task behind prefetch is busy, mostly with pack",
+            "the tasks behind prefetch are busy, mostly with pack; add lanes, which changes the order",
         ),
         (
             with(work(), |m| {
@@ -242,15 +242,23 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
                 m.setting.is_best_fit = true;
             }),
             Fault::Pack,
-            "the task behind prefetch is busy, mostly with pack; lower pipeline.pack_window",
+            "the tasks behind prefetch are busy, mostly with pack; lower pipeline.pack_window",
         ),
         (
             with(work(), |m| stage(m, "batch").busy_seconds = 5.0),
             Fault::Batch,
-            "the task behind prefetch is busy, mostly with batch",
+            "the tasks behind prefetch are busy, mostly with batch; add lanes, which changes the order",
         ),
         (
-            // Two cores for two workers and the task: the task has to wait for a core.
+            with(work(), |m| {
+                stage(m, "batch").busy_seconds = 5.0;
+                m.setting.splits = 2;
+            }),
+            Fault::Batch,
+            "the tasks behind prefetch are busy, mostly with batch",
+        ),
+        (
+            // Two cores for two workers and the tasks: these have to wait for a core.
             with(work(), |m| m.setting.cores = 2),
             Fault::Tokenize,
             "tokenize is full on 2 of 2 workers; add a token cache",
@@ -269,7 +277,7 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
                 stage(m, "tokenize").busy_seconds = 3.0;
             }),
             Fault::Documents,
-            "the task behind prefetch is busy, mostly with handing on documents, of 1000 B on average, and the only core \
+            "the tasks behind prefetch are busy, mostly with handing on documents, of 1000 B on average, and the only core \
              is at work; longer documents take fewer steps",
         ),
         (

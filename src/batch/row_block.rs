@@ -1,0 +1,182 @@
+//! Rows in the making in, copied rows out.
+//!
+//! This is the only place where the ids of a row are gathered from its documents. A row goes straight into a batch, or
+//! into a block with the lane's next rows: then the lane's own task does the work, and one `memcpy` is left for the
+//! batch. The row is hashed right after the copy, while its ids are in the CPU's cache and in one piece.
+//!
+//! Held in memory: the block.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Piece;
+use crate::cursor::Digest;
+use crate::document::Sequence;
+use crate::files::Files;
+
+/// What a batch has to know of a copied row, besides its ids and pieces.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CopiedRow {
+    /// How many ids it has, and with padding.
+    pub(super) len: usize,
+    pub(super) width: usize,
+    /// The bytes of text that its targets stand for, and those of targets within documents.
+    pub(super) text_bytes: u64,
+    pub(super) text_bytes_within_documents: u64,
+    /// Its own hash.
+    pub(super) digest: Digest,
+}
+
+/// The lists that rows are copied to.
+#[derive(Debug)]
+pub(super) struct Copies<'a> {
+    pub(super) ids: &'a mut Vec<u32>,
+    pub(super) pieces: &'a mut Vec<Piece>,
+    pub(super) corpora: &'a mut Vec<Arc<Files>>,
+}
+
+/// A run of ids of one document.
+#[derive(Debug)]
+struct Run {
+    /// Where it is in the row.
+    ids: Range<usize>,
+    /// The index of its first id in the document.
+    offset: usize,
+    /// The number of ids of the whole document, and the bytes of its text.
+    document: (usize, usize),
+}
+
+impl Run {
+    /// The bytes of the document's text that the ids before place `at` of the row stand for. A document's bytes are divided
+    /// evenly among its ids.
+    #[inline]
+    fn bytes_before(&self, at: usize) -> u64 {
+        let (ids, bytes) = self.document;
+        // Many runs are whole documents, and a division takes as long as copying a few hundred ids.
+        match self.offset + at - self.ids.start {
+            0 => 0,
+            id if id == ids => bytes as u64,
+            id => (id * bytes / ids) as u64,
+        }
+    }
+}
+
+impl CopiedRow {
+    /// Copies a row, the one of this number, to the ends of the lists. A batch has targets for so many ids `ahead`.
+    pub(super) fn copy(sequence: &Sequence, number: usize, ahead: usize, to: Copies<'_>) -> Self {
+        let mut row = Self {
+            len: sequence.len(),
+            width: sequence.width(),
+            text_bytes: 0,
+            text_bytes_within_documents: 0,
+            digest: Digest::default(),
+        };
+        let (begin, mut end) = (to.ids.len(), 0);
+        for part in sequence.parts().iter().filter(|part| !part.is_empty()) {
+            part.append_to(to.ids);
+            let ids = end..end + part.len();
+            end = ids.end;
+            to.pieces.push(Piece {
+                row: number as u32,
+                from: ids.start as u32,
+                to: ids.end as u32,
+                offset: part.offset() as u32,
+                position: part.position(),
+                corpus: number_of(part.files(), to.corpora),
+            });
+            row.count(&Run { ids, offset: part.offset(), document: part.document() }, ahead);
+        }
+        row.digest = Digest::of_row(&to.ids[begin..]);
+        row
+    }
+
+    /// Counts the bytes of text that the targets of a run stand for.
+    #[inline]
+    fn count(&mut self, run: &Run, ahead: usize) {
+        let Range { start: from, end: to } = run.ids;
+        // Ids past `seq_len` count in the next row, and the row's first id is not a target here: its bytes count in the
+        // previous row.
+        let (first, end) = (from.max(1), to.min(self.width.saturating_sub(ahead) + 1));
+        if first >= end {
+            return;
+        }
+        let behind = run.bytes_before(end);
+        let bytes = behind - run.bytes_before(first);
+        self.text_bytes += bytes;
+        self.text_bytes_within_documents += match from + 1 {
+            second if second == first => bytes,
+            second if second < end => behind - run.bytes_before(second),
+            _ => 0,
+        };
+    }
+}
+
+/// The number of `files` among the file lists, where they are added if they are new.
+pub(super) fn number_of(files: &Arc<Files>, corpora: &mut Vec<Arc<Files>>) -> u32 {
+    let known = corpora.iter().position(|corpus| Arc::ptr_eq(corpus, files));
+    known.unwrap_or_else(|| {
+        corpora.push(files.clone());
+        corpora.len() - 1
+    }) as u32
+}
+
+/// Some rows, copied one after the other, without padding. They may differ in width.
+#[derive(Debug, Default)]
+pub(crate) struct RowBlock {
+    ids: Vec<u32>,
+    pieces: Vec<Piece>,
+    corpora: Vec<Arc<Files>>,
+    rows: Vec<BlockRow>,
+}
+
+/// A row of a block, and where its ids and pieces end there.
+#[derive(Debug)]
+struct BlockRow {
+    row: CopiedRow,
+    ids_end: usize,
+    pieces_end: usize,
+}
+
+impl RowBlock {
+    /// Copies a row. A batch has targets for so many ids `ahead`.
+    pub(crate) fn push(&mut self, sequence: &Sequence, ahead: usize) {
+        let to = Copies { ids: &mut self.ids, pieces: &mut self.pieces, corpora: &mut self.corpora };
+        let row = CopiedRow::copy(sequence, self.rows.len(), ahead, to);
+        self.rows.push(BlockRow { row, ids_end: self.ids.len(), pieces_end: self.pieces.len() });
+    }
+
+    /// How many rows it has.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// How many ids its rows have.
+    pub(crate) fn ids(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Takes the rows. The next ones find room for as many and some more.
+    pub(crate) fn take(&mut self) -> Self {
+        let some_more = |len: usize| len + len / 8;
+        let next = Self {
+            ids: Vec::with_capacity(some_more(self.ids.len())),
+            pieces: Vec::with_capacity(some_more(self.pieces.len())),
+            corpora: Vec::new(),
+            rows: Vec::with_capacity(some_more(self.rows.len())),
+        };
+        std::mem::replace(self, next)
+    }
+
+    /// A row, its ids and its pieces.
+    pub(super) fn row(&self, nth: usize) -> (CopiedRow, &[u32], &[Piece]) {
+        let begin = nth.checked_sub(1).map(|before| &self.rows[before]);
+        let (ids, pieces) = begin.map_or((0, 0), |before| (before.ids_end, before.pieces_end));
+        let BlockRow { row, ids_end, pieces_end } = &self.rows[nth];
+        (*row, &self.ids[ids..*ids_end], &self.pieces[pieces..*pieces_end])
+    }
+
+    /// The files that a piece of a row refers to.
+    pub(super) fn files(&self, piece: &Piece) -> &Arc<Files> {
+        &self.corpora[piece.corpus as usize]
+    }
+}
