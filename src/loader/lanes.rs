@@ -1,7 +1,7 @@
 //! Decides how many lanes there are, and checks that they have enough to read and that all ranks take the same number
 //! of turns.
 
-use crate::config::{Config, OrAuto, SourceConfig, SourceKind, Uneven, names};
+use crate::config::{Config, OrAuto, SourceConfig, Uneven, names};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::source::{Lane, Origin, Source};

@@ -51,12 +51,7 @@ impl Delivered {
         for piece in batch.pieces() {
             let hasher = &mut rows[piece.row as usize];
             hasher.update(place(batch.path(piece)).as_os_str().as_encoded_bytes());
-            for number in [
-                piece.position.byte,
-                piece.offset.into(),
-                piece.from.into(),
-                piece.to.into(),
-            ] {
+            for number in [piece.position.byte, piece.offset.into(), piece.from.into(), piece.to.into()] {
                 hasher.update(&number.to_le_bytes());
             }
         }

@@ -39,7 +39,8 @@ pub(crate) async fn cursors_resume_exactly(
             let rest = all(source.lane(lane, &seen.cursor)).await;
             prop_assert_eq!(&rest, &whole[index + 1..], "after document {}", index);
             for (again, seen) in rest.iter().zip(&whole[index + 1..]) {
-                let [again, before] = [again, seen].map(|seen| source.files().line(seen.position).unwrap_or(0));
+                let [again, before] =
+                    [again, seen].map(|seen| source.files().line(seen.position).unwrap_or(0));
                 prop_assert!(again == before || again == 0, "line {} and {}", again, before);
             }
         }

@@ -101,7 +101,7 @@ fn minutes(offset: &str) -> Option<i16> {
         let is_number = tens.is_ascii_digit() && ones.is_ascii_digit();
         is_number.then(|| i16::from(tens - b'0') * 10 + i16::from(ones - b'0'))
     };
-    let (hours, minutes) = match *offset[1..].as_bytes() {
+    let (hours, minutes) = match offset.as_bytes()[1..] {
         [a, b] => (number(a, b)?, 0),
         [a, b, c, d] | [a, b, b':', c, d] => (number(a, b)?, number(c, d)?),
         _ => return None,
