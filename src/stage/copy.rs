@@ -194,7 +194,8 @@ mod tests {
             for block in blocks {
                 let mut shape = Vec::new();
                 for DealtTurn { rows, step, .. } in block {
-                    prop_assert!(matches!(step, LaneStep::Row { at, .. } if at.documents == number));
+                    let is_next = matches!(step, LaneStep::Row { at, .. } if at.documents == number);
+                    prop_assert!(is_next);
                     number += 1;
                     let DealtRows::Copied(block, rows) = rows else { panic!("they are not copied") };
                     shape.push(rows.len());
