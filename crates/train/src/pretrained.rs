@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `files` | the names of its files |
 //! | `description` | the contents of `config.json`, and what is refused |
-//! | `names` | which of its tensors make which of our parameters |
+//! | `layout` | the values of our parameters from its tensors, and back |
 //! | `weights` | its tensors, where they are and their values |
 //! | `replace` | a model whose parameters become theirs |
 //! | `template` | the tokens that its tokenizer is to put before a text |
@@ -18,9 +18,10 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use crate::config::{ModelConfig, RunConfig};
+use crate::model::shape::{Part, parts};
 use crate::model::{Gpt, Initial};
 use crate::{device, file_names};
 use millstream::bounded;
@@ -34,7 +35,7 @@ mod description;
 mod dtype;
 mod export;
 mod files;
-mod names;
+mod layout;
 mod origin;
 mod partial;
 mod replace;
@@ -46,7 +47,7 @@ use description::Description;
 pub use dtype::WeightDtype;
 pub use export::Export;
 use files::{ADAPTER, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
-use names::{Entry, entries};
+use layout::gather;
 pub use origin::Origin;
 pub(super) use origin::copy_origin;
 use replace::replace;
@@ -89,40 +90,13 @@ fn other_tokenizer(path: &Path) -> Error {
     Error::config("tokenizer.path", problem)
 }
 
-/// The keys of `[model]` for a shape. A key that is left out has the value that follows from the others, or null.
-fn keys(model: &ModelConfig) -> [(&'static str, Value); 14] {
-    let ModelConfig {
-        layers,
-        d_model,
-        heads,
-        kv_heads: _,
-        head_dim: _,
-        qkv_bias,
-        qk_norm,
-        d_ff,
-        activation,
-        tied,
-        vocab_size,
-        rope_theta,
-        rope_scaling,
-        norm_epsilon,
-    } = model;
-    [
-        ("layers", json!(layers)),
-        ("d_model", json!(d_model)),
-        ("heads", json!(heads)),
-        ("kv_heads", json!(model.kv_heads())),
-        ("head_dim", json!(model.head_dim())),
-        ("qkv_bias", json!(qkv_bias)),
-        ("qk_norm", json!(qk_norm)),
-        ("d_ff", json!(d_ff)),
-        ("activation", json!(activation)),
-        ("tied", json!(tied)),
-        ("vocab_size", json!(vocab_size)),
-        ("rope_theta", json!(rope_theta)),
-        ("rope_scaling", json!(rope_scaling)),
-        ("norm_epsilon", json!(norm_epsilon)),
-    ]
+/// The keys of `[model]` for a shape, without those that are not set. The values that follow from others are set.
+fn keys(model: &ModelConfig) -> Map<String, Value> {
+    let (kv_heads, head_dim) = (Some(model.kv_heads()), Some(model.head_dim()));
+    match serde_json::to_value(ModelConfig { kv_heads, head_dim, ..model.clone() }) {
+        Ok(Value::Object(keys)) => keys,
+        _ => Map::new(),
+    }
 }
 
 /// A `tokenizer.json` without its template: the parts that decide the ids of a text itself.
@@ -182,7 +156,7 @@ pub struct Pretrained {
     directory: PathBuf,
     description: Description,
     weights: Weights,
-    entries: Vec<Entry>,
+    parts: Vec<Part>,
 }
 
 impl Pretrained {
@@ -207,9 +181,9 @@ impl Pretrained {
             let problem = format!("num_hidden_layers is {layers}, and the files have only {tensors} tensors");
             return Err(Error::config(config.display().to_string(), problem));
         }
-        let entries = entries(&description.model, description.vocab);
-        weights.check(&entries)?;
-        Ok(Self { directory, description, weights, entries })
+        let parts = parts(&description.model, description.vocab);
+        weights.check(&parts)?;
+        Ok(Self { directory, description, weights, parts })
     }
 
     /// The model's shape, for `[model]`.
@@ -302,15 +276,16 @@ impl Pretrained {
         let model = self.model();
         let vocab_size = config.model.vocab_size.or(model.vocab_size);
         let asked = ModelConfig { vocab_size, ..config.model.clone() };
-        let mut shapes = keys(&asked).into_iter().zip(keys(model));
+        let (here, there) = (keys(&asked), keys(model));
+        let others = here.keys().chain(there.keys()).filter(|key| here.get(*key) != there.get(*key));
+        // A value that follows from others differs because they do.
+        let first = others.min_by_key(|key| ["kv_heads", "head_dim"].contains(&key.as_str()));
         if config.model != ModelConfig::default()
-            && let Some(((key, here), (_, there))) = shapes.find(|((_, here), (_, there))| here != there)
+            && let Some(key) = first
         {
-            let said = |value: Value| match value {
-                Value::Null => "not set".to_owned(),
-                value => value.to_string(),
-            };
-            let (here, there, directory) = (said(here), said(there), self.directory.display());
+            let said =
+                |keys: &Map<String, Value>| keys.get(key).map_or("not set".to_owned(), Value::to_string);
+            let (here, there, directory) = (said(&here), said(&there), self.directory.display());
             let problem = format!("it is {here} here and {there} in {directory}; leave it out");
             return Err(Error::config(format!("model.{key}"), problem));
         }
@@ -387,8 +362,8 @@ impl Pretrained {
             self.weights.check_tied()?;
         }
         let (model, loaded) = replace(model, |path, len| self.values(path, len))?;
-        match self.entries.iter().find(|entry| !loaded.contains(&entry.path)) {
-            Some(Entry { path, .. }) => Err(self.other_shape(&format!("it has no parameter {path}"))),
+        match self.parts.iter().find(|part| !loaded.contains(&part.path)) {
+            Some(Part { path, .. }) => Err(self.other_shape(&format!("it has no parameter {path}"))),
             None => Ok(model),
         }
     }
@@ -414,9 +389,8 @@ impl Pretrained {
 
     /// The `len` values of one of our parameters.
     fn values(&self, path: &str, len: usize) -> Result<Vec<f32>> {
-        let entry = self.entries.iter().find(|entry| entry.path == path && entry.len() == len);
-        match entry {
-            Some(entry) => entry.gather(|name| self.weights.read(name)),
+        match self.parts.iter().find(|part| part.path == path && part.len() == len) {
+            Some(part) => gather(part, |name| self.weights.read(name)),
             None => Err(self.other_shape(&format!("only it has a parameter {path} of {len} values"))),
         }
     }

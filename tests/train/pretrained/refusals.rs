@@ -379,7 +379,7 @@ fn a_tokenizer_that_is_not_the_models() {
 fn a_shape_of_ones_own_is_not_the_models() {
     let (_place, directory) = written();
     let mut config = config(&directory);
-    config.model.layers = 3;
+    config.model = ModelConfig { layers: 3, ..base() };
     let error = resolved(&config).expect_err("refused").to_string();
     assert!(
         error.starts_with("model.layers: it is 3 here and 2 in ") && error.ends_with("; leave it out"),

@@ -5,17 +5,15 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::config::{Activation, ModelConfig, RopeKind, RopeScaling};
+use crate::config::{ModelConfig, RopeKind, RopeScaling};
+use crate::model::shape::Architecture;
 use millstream::bounded;
 use millstream::error::{Error, Result};
 
 /// The most bytes of a `config.json`.
 const BYTES: u64 = 16 << 20;
-
-/// The kinds of models that are known, by their `model_type`.
-const KNOWN: [&str; 4] = ["llama", "mistral", "qwen2", "qwen3"];
 
 /// The keys that count something.
 const COUNTS: [&str; 8] = [
@@ -184,10 +182,7 @@ impl Description {
     }
 
     fn parse(json: Value) -> Result<Self, String> {
-        let kind = json["model_type"].as_str().unwrap_or("absent");
-        if !KNOWN.contains(&kind) {
-            return Err(format!("model_type is {kind}, and must be one of {}", KNOWN.join(", ")));
-        }
+        let architecture = Architecture::from_type(json["model_type"].as_str().unwrap_or("absent"))?;
         let is_wrong = |key: &&&str| json.get(key).is_some_and(|count| !count.is_null() && !count.is_u64());
         if let Some(key) = COUNTS.iter().find(is_wrong) {
             return Err(format!("{key} is {}, and must be a whole number from 0 on", json[key]));
@@ -195,7 +190,7 @@ impl Description {
         let file: File =
             serde_json::from_value(json).map_err(|e| format!("a key is missing or wrong: {e}"))?;
         file.refuse_unsupported()?;
-        file.describe()
+        file.describe(architecture)
     }
 }
 
@@ -278,7 +273,7 @@ impl File {
         }
     }
 
-    fn describe(self) -> Result<Description, String> {
+    fn describe(self, architecture: Architecture) -> Result<Description, String> {
         let (rope_theta, rope_scaling) = self.rope()?;
         let (window, ends) = (self.window()?, ends(self.eos_token_id.as_ref())?);
         let lengths =
@@ -300,15 +295,13 @@ impl File {
             heads,
             kv_heads: Some(kv_heads).filter(|kv_heads| *kv_heads != heads),
             head_dim: head_dim.filter(|head_dim| *head_dim != usual),
-            qkv_bias: self.model_type == "qwen2",
-            qk_norm: self.model_type == "qwen3",
             d_ff: self.intermediate_size,
-            activation: Activation::Swiglu,
             tied: self.tie_word_embeddings,
             vocab_size: Some(self.vocab_size),
             rope_theta,
             rope_scaling,
             norm_epsilon: self.rms_norm_eps,
+            ..architecture.shape()
         };
         let in_its_words = |said: String, (ours, theirs): &(&str, &str)| said.replace(ours, theirs);
         model.validate().map_err(|error| SHAPE.iter().fold(error.to_string(), in_its_words))?;
@@ -321,4 +314,58 @@ impl File {
             has_code: self.auto_map.is_some(),
         })
     }
+}
+
+/// The keys of `config.json` for a shape with `vocab` ids.
+///
+/// # Errors
+/// [`Error::Config`] if no architecture has the shape.
+pub(super) fn keys(model: &ModelConfig, vocab: usize) -> Result<Value> {
+    let Architecture { model_type, class, .. } = Architecture::from_shape(model)?;
+    let mut rope = json!({ "rope_type": "default" });
+    if let Some(scaling) = &model.rope_scaling {
+        rope["factor"] = json!(short(scaling.factor));
+        rope["rope_type"] = match scaling.kind {
+            RopeKind::Linear => json!("linear"),
+            RopeKind::Llama3 => {
+                rope["low_freq_factor"] = json!(short(scaling.low_freq_factor));
+                rope["high_freq_factor"] = json!(short(scaling.high_freq_factor));
+                rope["original_max_position_embeddings"] = json!(scaling.original_seq_len);
+                json!("llama3")
+            }
+        };
+    }
+    let scaling = model.rope_scaling.as_ref().map(|_| rope.clone());
+    rope["rope_theta"] = json!(short(model.rope_theta));
+    let mut keys = json!({
+        "architectures": [class],
+        "model_type": model_type,
+        "hidden_size": model.d_model,
+        "intermediate_size": model.d_ff,
+        "num_hidden_layers": model.layers,
+        "num_attention_heads": model.heads,
+        "num_key_value_heads": model.kv_heads(),
+        "head_dim": model.head_dim(),
+        "vocab_size": vocab,
+        "hidden_act": "silu",
+        "rms_norm_eps": model.norm_epsilon,
+        // Version 4 of the libraries reads the first two, later ones the third.
+        "rope_theta": short(model.rope_theta),
+        "rope_scaling": scaling,
+        "rope_parameters": rope,
+        "tie_word_embeddings": model.tied,
+    });
+    // The biases of Qwen2 are no setting.
+    if model_type != "qwen2" {
+        keys["attention_bias"] = json!(false);
+    }
+    if model_type == "llama" {
+        keys["mlp_bias"] = json!(false);
+    }
+    Ok(keys)
+}
+
+/// A number as people write it: 0.1, and not 0.10000000149011612.
+fn short(number: f32) -> f64 {
+    number.to_string().parse().unwrap_or_else(|_| f64::from(number))
 }

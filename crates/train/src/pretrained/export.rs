@@ -5,14 +5,15 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::description::keys;
 use super::dtype::WeightDtype;
 use super::files::{CARD, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
-use super::names::entries;
 use super::origin::Origin;
 use super::partial::{Partial, is_empty};
 use super::{shards, template};
-use crate::config::{Activation, ModelConfig, RopeKind, RopeScaling};
+use crate::config::{ModelConfig, RopeKind, RopeScaling};
 use crate::model::Gpt;
+use crate::model::shape::{Architecture, parts};
 use millstream::atomic::{sync, write_synced};
 use millstream::config::SpecialTokens;
 use millstream::error::{Error, Result};
@@ -46,33 +47,6 @@ pub struct Export<'a> {
     pub shard_bytes: u64,
 }
 
-/// One of their architectures.
-struct Architecture {
-    name: &'static str,
-    model_type: &'static str,
-}
-
-/// The architecture for a model of this shape.
-fn architecture(model: &ModelConfig) -> Result<Architecture> {
-    if model.activation == Activation::Gelu {
-        return Err(Error::config(
-            "model.activation",
-            "gelu: no architecture of the Hugging Face libraries has RMSNorm, rotary positions and a feed-forward \
-             network without a gate, so the model cannot be exported; train one with activation = \"swiglu\"",
-        ));
-    }
-    match (model.qkv_bias, model.qk_norm) {
-        (false, false) => Ok(Architecture { name: "LlamaForCausalLM", model_type: "llama" }),
-        (true, false) => Ok(Architecture { name: "Qwen2ForCausalLM", model_type: "qwen2" }),
-        (false, true) => Ok(Architecture { name: "Qwen3ForCausalLM", model_type: "qwen3" }),
-        (true, true) => Err(Error::config(
-            "model.qkv_bias",
-            "no architecture of the Hugging Face libraries has both biases and norms of queries and keys, so the model \
-             cannot be exported",
-        )),
-    }
-}
-
 impl Export<'_> {
     /// Checks that a model of this shape can be exported to `directory`. Call it before the model is loaded.
     ///
@@ -80,7 +54,7 @@ impl Export<'_> {
     /// [`Error::Config`] if no architecture describes the model, or if there is something in `directory`;
     /// [`Error::Io`] if that cannot be read.
     pub fn check(config: &ModelConfig, directory: &Path) -> Result<()> {
-        architecture(config)?;
+        Architecture::from_shape(config)?;
         let refused = |problem: &str| Err(Error::config(directory.display().to_string(), problem));
         match is_empty(directory) {
             Ok(true) => Ok(()),
@@ -114,7 +88,7 @@ impl Export<'_> {
     fn write_files(&self, model: &Gpt, directory: &Path) -> Result<Vec<String>> {
         let [vocab, _] = model.embedding.val().dims();
         let mut files =
-            shards::write(model, &entries(self.config, vocab), self.dtype, self.shard_bytes, directory)?;
+            shards::write(model, &parts(self.config, vocab), self.dtype, self.shard_bytes, directory)?;
         let mut texts = vec![
             (CONFIG, pretty(&self.describe(vocab)?)),
             (GENERATION, pretty(&self.generation())),
@@ -178,58 +152,22 @@ impl Export<'_> {
 
     /// `config.json`.
     fn describe(&self, vocab: usize) -> Result<Value> {
-        let (model, Architecture { name, model_type }) = (self.config, architecture(self.config)?);
-        let mut rope = json!({ "rope_type": "default" });
-        if let Some(scaling) = &model.rope_scaling {
-            rope["factor"] = json!(short(scaling.factor));
-            rope["rope_type"] = match scaling.kind {
-                RopeKind::Linear => json!("linear"),
-                RopeKind::Llama3 => {
-                    rope["low_freq_factor"] = json!(short(scaling.low_freq_factor));
-                    rope["high_freq_factor"] = json!(short(scaling.high_freq_factor));
-                    rope["original_max_position_embeddings"] = json!(scaling.original_seq_len);
-                    json!("llama3")
-                }
-            };
+        let mut description = keys(self.config, vocab)?;
+        for (key, value) in [
+            ("max_position_embeddings", json!(self.positions())),
+            ("attention_dropout", json!(0.0)),
+            ("use_cache", json!(true)),
+            ("bos_token_id", self.begin_id()),
+            ("eos_token_id", self.end_ids()),
+            ("transformers_version", json!(VERSION)),
+            ("dtype", json!(self.dtype.in_torch())),
+            // Version 4 reads this one.
+            ("torch_dtype", json!(self.dtype.in_torch())),
+        ] {
+            description[key] = value;
         }
-        let mut parameters = rope.clone();
-        parameters["rope_theta"] = json!(short(model.rope_theta));
-        let mut description = json!({
-            "architectures": [name],
-            "model_type": model_type,
-            "hidden_size": model.d_model,
-            "intermediate_size": model.d_ff,
-            "num_hidden_layers": model.layers,
-            "num_attention_heads": model.heads,
-            "num_key_value_heads": model.kv_heads(),
-            "head_dim": model.head_dim(),
-            "vocab_size": vocab,
-            "max_position_embeddings": self.positions(),
-            "hidden_act": "silu",
-            "rms_norm_eps": model.norm_epsilon,
-            // Version 4 of the libraries reads the first two, later ones the third.
-            "rope_theta": short(model.rope_theta),
-            "rope_scaling": model.rope_scaling.as_ref().map(|_| rope.clone()),
-            "rope_parameters": parameters,
-            "tie_word_embeddings": model.tied,
-            "attention_bias": false,
-            "attention_dropout": 0.0,
-            "use_cache": true,
-            "bos_token_id": self.begin_id(),
-            "eos_token_id": self.end_ids(),
-            "transformers_version": VERSION,
-            // Version 4 reads the second.
-            "dtype": self.dtype.in_torch(),
-            "torch_dtype": self.dtype.in_torch(),
-        });
         if let Some(pad) = self.origin.and_then(|origin| origin.config.get("pad_token_id")) {
             description["pad_token_id"] = pad.clone();
-        }
-        if model_type == "llama" {
-            description["mlp_bias"] = json!(false);
-        }
-        if model_type == "qwen2" {
-            description.as_object_mut().map(|keys| keys.remove("attention_bias"));
         }
         Ok(description)
     }
@@ -273,11 +211,6 @@ impl Export<'_> {
         }
         config.into()
     }
-}
-
-/// A number as it is written in configs: 0.1, and not 0.10000000149011612.
-fn short(number: f32) -> f64 {
-    number.to_string().parse().unwrap_or_else(|_| f64::from(number))
 }
 
 fn pretty(json: &Value) -> String {

@@ -13,7 +13,7 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use serde::Deserialize;
 
 use super::files::{INDEX, WEIGHTS};
-use super::names::{EMBEDDING, Entry, HEAD};
+use crate::model::shape::{EMBEDDING, HEAD, Part};
 use millstream::bounded;
 use millstream::error::{Error, Result};
 
@@ -104,30 +104,25 @@ impl Weights {
     ///
     /// # Errors
     /// [`Error::Config`] with the first tensor that is missing, of another shape, or left over.
-    pub(super) fn check(&self, entries: &[Entry]) -> Result<()> {
+    pub(super) fn check(&self, parts: &[Part]) -> Result<()> {
         let place = self.files.first().map_or(Path::new(WEIGHTS), PathBuf::as_path);
         let mut left: BTreeSet<&str> = self.tensors.keys().map(String::as_str).collect();
-        for part in entries.iter().flat_map(|entry| &entry.parts) {
-            let Some(stored) = self.tensors.get(&part.name) else {
-                let problem = format!(
-                    "there is no tensor {}, which a model as config.json describes it has",
-                    part.name
-                );
+        for (name, shape) in parts.iter().flat_map(|part| &part.tensors) {
+            let Some(stored) = self.tensors.get(name) else {
+                let problem =
+                    format!("there is no tensor {name}, which a model as config.json describes it has");
                 return Err(refused(place, problem));
             };
             let path = &self.files[stored.file];
-            if stored.shape != part.shape {
-                let problem = format!(
-                    "{} is {:?}, and should be {:?} by config.json",
-                    part.name, stored.shape, part.shape
-                );
+            if stored.shape != *shape {
+                let problem = format!("{name} is {:?}, and should be {shape:?} by config.json", stored.shape);
                 return Err(refused(path, problem));
             }
             if !matches!(stored.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
-                let problem = format!("{} is {:?}; only F32, F16 and BF16 are read", part.name, stored.dtype);
+                let problem = format!("{name} is {:?}; only F32, F16 and BF16 are read", stored.dtype);
                 return Err(refused(path, problem));
             }
-            left.remove(part.name.as_str());
+            left.remove(name.as_str());
         }
         // A tied head may be stored all the same, and older files have the frequencies of the rotary embedding.
         let is_known = |name: &&str| *name != HEAD && !name.ends_with("rotary_emb.inv_freq");
