@@ -43,6 +43,11 @@ fn mixed(model: &Gpt) -> ModuleOptimizer {
     sgd().init().with_group(attention, LionConfig::new().with_weight_decay(0.5).build(), None)
 }
 
+/// SGD with momentum for all parameters.
+fn averaged(_: &Gpt) -> ModuleOptimizer {
+    sgd().init()
+}
+
 fn sgd() -> SgdConfig {
     let momentum = MomentumConfig { momentum: 0.9, dampening: 0.0, nesterov: true };
     SgdConfig::new().with_momentum(Some(momentum))
@@ -165,6 +170,12 @@ fn moments_of_another_optimizer_are_refused() {
         (saved("again", adamw()), custom(), "\"adamw\"", "custom Sgd"),
         // It has no moments to refuse.
         (saved("plain", plain()), lion(), "custom Sgd", "custom Lion"),
+        (
+            saved("mixed", adamw().with_optimizer(mixed)),
+            adamw().with_optimizer(averaged),
+            "custom mixed",
+            "custom averaged",
+        ),
     ] {
         match other.restored(&checkpoint) {
             Err(Error::Checkpoint { problem, .. }) => {
@@ -174,12 +185,12 @@ fn moments_of_another_optimizer_are_refused() {
             other => panic!("{other:?}"),
         }
     }
-    // Both are a `ModuleOptimizer`, and have other moments.
+    // Closures of one function have its name, and these have other moments.
     let (sgd, lion) = (|_: &Gpt| sgd().init(), |_: &Gpt| LionConfig::new().init());
     let checkpoint = saved("sgd", adamw().with_optimizer(sgd));
     let refused = adamw().with_optimizer(lion).restored(&checkpoint).expect_err("other moments").to_string();
     assert!(refused.contains("optimizer.bpk: it has "), "{refused}");
-    assert!(refused.contains("of which the optimizer takes 0"), "{refused}");
+    assert!(refused.contains("and the optimizer takes 0 of them"), "{refused}");
 }
 
 /// Another model than the crate's, which may name the matrices of its GPT.

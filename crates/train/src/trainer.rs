@@ -183,8 +183,9 @@ impl<M: LanguageModel> Trainer<M> {
     /// the model: any [`burn::optim::Optimizer`], or a [`ModuleOptimizer`] with one for each group of parameters. Call it
     /// before the first step, and before [`restored`](Self::restored).
     ///
-    /// The learning rate of each step, the clip and `accumulate` are the config's. Checkpoints have its moments. They do not
-    /// have its settings: give it the same ones when you resume.
+    /// The learning rate of each step, the clip and `accumulate` are the config's. Checkpoints have the optimizer's moments
+    /// and its name: its type's, or that of the function that makes a [`ModuleOptimizer`]. They do not have its settings:
+    /// give it the same ones when you resume.
     ///
     /// ```no_run
     /// use burn::optim::LionConfig;
