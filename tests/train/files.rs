@@ -12,6 +12,7 @@ use millstream::{Error, Loader, loader};
 use millstream_train::config::{ModelConfig, RunConfig, TrainConfig};
 use millstream_train::{self, Observer, RunDirectory};
 
+use crate::small;
 use crate::support::runtime::block_on;
 
 /// A run of two steps over six files of one source and one of another.
@@ -22,7 +23,7 @@ fn config(directory: &Path) -> RunConfig {
     }
     write(directory, "books/one.txt", &text(20));
     let mut config = RunConfig {
-        model: ModelConfig { layers: 1, d_model: 16, heads: 2, d_ff: 16, ..ModelConfig::default() },
+        model: ModelConfig { layers: 1, d_ff: 16, ..small::shape() },
         data: Config::default().with_tokenizer(TokenizerConfig::bytes()),
         ..RunConfig::default()
     };

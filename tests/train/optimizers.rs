@@ -7,25 +7,16 @@ use burn::tensor::{Device, Tensor};
 use millstream::Batch;
 use millstream::error::Error;
 use millstream::tokenizer::ByteTokenizer;
-use millstream_train::config::{ModelConfig, OptimizerKind, RunConfig, TrainConfig};
+use millstream_train::config::{OptimizerKind, RunConfig, TrainConfig};
 use millstream_train::model::{Gpt, HiddenMatrix};
 use millstream_train::{Checkpoint, LanguageModel, Step, Tensors, Trainer};
 
+use crate::small;
+
 fn config(optimizer: OptimizerKind) -> RunConfig {
-    let model = ModelConfig {
-        layers: 2,
-        d_model: 16,
-        heads: 4,
-        kv_heads: Some(2),
-        d_ff: 24,
-        tied: false,
-        ..ModelConfig::default()
-    };
-    let mut config = RunConfig { model, ..RunConfig::default() };
-    config.data.pipeline.seq_len = 8;
-    config.train =
+    let train =
         TrainConfig { optimizer, lr: 1e-2, min_lr: 1e-3, warmup: 3, steps: 12, ..TrainConfig::default() };
-    config
+    small::config(small::grouped(), 8, train)
 }
 
 /// Four rows of nine ids.
