@@ -10,7 +10,7 @@ use millstream::files::Listing;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Error, Loader, loader};
 use millstream_train::config::{ModelConfig, RunConfig, TrainConfig};
-use millstream_train::{self, Observer, RunDirectory};
+use millstream_train::{self, RunDirectory};
 
 use crate::small;
 use crate::support::runtime::block_on;
@@ -45,9 +45,6 @@ fn write(directory: &Path, name: &str, text: &str) {
     std::fs::write(path, text).expect("a file");
 }
 
-struct Silent;
-impl Observer for Silent {}
-
 /// Adds, removes, renames and lengthens files of the source `web`.
 fn change(directory: &Path) {
     let path = |name: &str| directory.join("web").join(name);
@@ -75,19 +72,19 @@ fn a_resumed_run_names_the_files_that_have_changed() {
     let config = config(directory.path());
     block_on(async {
         let tokenizer = Arc::new(ByteTokenizer);
-        millstream_train::run(&config, tokenizer.clone(), None, &mut Silent, pending()).await.expect("a run");
+        millstream_train::run(&config, tokenizer.clone(), None, &mut (), pending()).await.expect("a run");
         let listing = RunDirectory::open(&config.train.out).expect("a run").files();
         assert_eq!(std::fs::read_to_string(&listing).expect("a listing").lines().count(), 7);
 
         let longer = RunConfig { train: TrainConfig { steps: 3, ..config.train.clone() }, ..config };
-        millstream_train::resume(&longer, tokenizer.clone(), &mut Silent, pending()).await.expect("resumed");
+        millstream_train::resume(&longer, tokenizer.clone(), &mut (), pending()).await.expect("resumed");
         change(directory.path());
-        let resumed = millstream_train::resume(&longer, tokenizer.clone(), &mut Silent, pending()).await;
+        let resumed = millstream_train::resume(&longer, tokenizer.clone(), &mut (), pending()).await;
         assert_eq!(changes(directory.path(), &resumed.expect_err("refused")), CHANGES);
 
         // A run without a listing is refused all the same.
         std::fs::remove_file(listing).expect("removed");
-        let resumed = millstream_train::resume(&longer, tokenizer, &mut Silent, pending()).await;
+        let resumed = millstream_train::resume(&longer, tokenizer, &mut (), pending()).await;
         let said = resumed.expect_err("refused").to_string();
         assert!(said.contains("`source.web.files` was 6 files, 2160 bytes"), "{said}");
     });
