@@ -1,6 +1,7 @@
-//! `config.json`: the description of a model, in the words of the Hugging Face libraries.
+//! `config.json`: the shape of a model in the keys of the Hugging Face libraries, read and written.
 //!
-//! Keys that change what a model computes are read or refused. The others are about training and serving it.
+//! Keys that change what a model computes are read or refused. The others are about training and serving it, and are
+//! skipped.
 
 use std::path::Path;
 
@@ -15,7 +16,7 @@ use millstream::error::{Error, Result};
 /// The most bytes of a `config.json`.
 const BYTES: u64 = 16 << 20;
 
-/// The keys that count something.
+/// The keys whose values are counts.
 const COUNTS: [&str; 8] = [
     "hidden_size",
     "intermediate_size",
@@ -27,7 +28,7 @@ const COUNTS: [&str; 8] = [
     "max_position_embeddings",
 ];
 
-/// The names in `[model]`, where they differ.
+/// Keys of `[model]` with another name in `config.json`.
 const SHAPE: [(&str, &str); 5] = [
     ("model.d_model", "hidden_size"),
     ("model.d_ff", "intermediate_size"),
@@ -36,7 +37,7 @@ const SHAPE: [(&str, &str); 5] = [
     ("model.heads", "num_attention_heads"),
 ];
 
-/// A model that can be trained here.
+/// The contents of a `config.json` whose model can be trained here.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Description {
     pub(super) model: ModelConfig,
@@ -44,11 +45,11 @@ pub(super) struct Description {
     pub(super) vocab: usize,
     /// `max_position_embeddings`.
     max_seq_len: usize,
-    /// How far back its attention looks, if that is bounded.
+    /// The sliding window of its attention, in ids, if it has one.
     pub(super) window: Option<usize>,
     /// The ids that end a text.
     pub(super) ends: Vec<u32>,
-    /// Whether it comes with Python code, which is not run.
+    /// Whether it comes with Python code.
     has_code: bool,
 }
 
@@ -69,7 +70,7 @@ struct File {
     #[serde(default = "epsilon")]
     rms_norm_eps: f64,
     rope_theta: Option<f32>,
-    /// Goes before `rope_parameters`, which newer versions write, unless it is empty.
+    /// Overrides `rope_parameters`, which newer versions write, unless it is empty.
     rope_scaling: Option<Rope>,
     rope_parameters: Option<Rope>,
     partial_rotary_factor: Option<f32>,
@@ -78,14 +79,14 @@ struct File {
     attention_bias: Option<bool>,
     #[serde(default)]
     mlp_bias: bool,
-    /// Absent differs from `null`.
+    /// Absent, it has a default; `null` means none.
     #[serde(default = "window")]
     sliding_window: Option<usize>,
     use_sliding_window: Option<bool>,
     layer_types: Option<Vec<String>>,
     quantization_config: Option<Value>,
     is_causal: Option<bool>,
-    /// Python code that comes with the model.
+    /// The Python code that comes with the model.
     auto_map: Option<Value>,
     /// One id or several.
     eos_token_id: Option<Value>,
@@ -126,15 +127,13 @@ fn ends(eos_token_id: Option<&Value>) -> Result<Vec<u32>, String> {
     };
     let id = |id: &Value| {
         let number = id.as_u64().and_then(|id| u32::try_from(id).ok());
-        number.ok_or_else(|| {
-            format!("eos_token_id is {id}, which is not an id: those are whole numbers from 0 on")
-        })
+        number.ok_or_else(|| format!("eos_token_id is {id}, and must be a whole number from 0 on"))
     };
     ids.iter().map(id).collect()
 }
 
-/// The ids that `generation_config.json` says to end a text. They go before those of `config.json`; `None` if the file
-/// names none, or is not there.
+/// The ids that end a text by `generation_config.json`, which override those of `config.json`; `None` if the file names
+/// none, or is not there.
 ///
 /// # Errors
 /// [`Error::Config`] if they are not ids, [`Error::Io`] if the file cannot be read.
@@ -163,7 +162,7 @@ impl Description {
         Self::from_json(path, json)
     }
 
-    /// As [`read`](Self::read), of what `path` holds.
+    /// As [`read`](Self::read), for the contents of `path`.
     pub(super) fn from_json(path: &Path, json: Value) -> Result<Self> {
         let description =
             Self::parse(json).map_err(|problem| Error::config(path.display().to_string(), problem))?;
@@ -196,7 +195,7 @@ impl Description {
 
 impl File {
     fn refuse_unsupported(&self) -> Result<(), String> {
-        // The biases of Qwen2, which leave out the output, are not a setting.
+        // Qwen2 always has biases, but none on the output, and ignores this key.
         let biased = self.model_type != "qwen2" && self.attention_bias == Some(true);
         let refusals = [
             (
@@ -219,7 +218,7 @@ impl File {
         }
     }
 
-    /// The parameters of the rotary embedding: its base, and what is done to its frequencies.
+    /// The base of the rotary embedding's frequencies, and their scaling.
     fn rope(&self) -> Result<(f32, Option<RopeScaling>), String> {
         let scaling = self.rope_scaling.as_ref().filter(|rope| **rope != Rope::default());
         let rope = scaling.or(self.rope_parameters.as_ref());
@@ -256,7 +255,7 @@ impl File {
         Ok((theta, scaling))
     }
 
-    /// How far back the attention looks, if that is bounded.
+    /// The sliding window of the attention, if it has one.
     fn window(&self) -> Result<Option<usize>, String> {
         let slides = |kind: &String| kind != "full_attention";
         let layers = self.layer_types.as_ref();
@@ -355,7 +354,7 @@ pub(super) fn keys(model: &ModelConfig, vocab: usize) -> Result<Value> {
         "rope_parameters": rope,
         "tie_word_embeddings": model.tied,
     });
-    // The biases of Qwen2 are no setting.
+    // Qwen2 always has its biases.
     if model_type != "qwen2" {
         keys["attention_bias"] = json!(false);
     }
@@ -365,7 +364,7 @@ pub(super) fn keys(model: &ModelConfig, vocab: usize) -> Result<Value> {
     Ok(keys)
 }
 
-/// A number as people write it: 0.1, and not 0.10000000149011612.
+/// The shortest decimal of a number: 0.1, and not 0.10000000149011612.
 fn short(number: f32) -> f64 {
     number.to_string().parse().unwrap_or_else(|_| f64::from(number))
 }

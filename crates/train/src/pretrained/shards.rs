@@ -17,7 +17,7 @@ use crate::model::shape::Part;
 use millstream::atomic::write_synced;
 use millstream::error::{Error, Result};
 
-/// Writes the weights of `model` to `directory`, in files of at most `most` bytes of them. Returns the names of the files.
+/// Writes the weights of `model` to `directory`, at most `most` bytes of weights in one file. Returns the files' names.
 ///
 /// # Errors
 /// [`Error::Io`] if a file cannot be written, [`Error::Train`] if the device fails or a value is too large for `dtype`.
@@ -50,7 +50,7 @@ pub(super) fn write(
     Ok(names)
 }
 
-/// Splits parts into files of at most so many values; a longer one has a file of its own.
+/// Splits parts into runs of at most `most` values. A part with more values is a run alone.
 fn shards(parts: &[Part], most: u64) -> Vec<&[Part]> {
     let (mut shards, mut from, mut size) = (Vec::new(), 0, 0);
     for (at, part) in parts.iter().enumerate() {
@@ -84,10 +84,10 @@ fn save(path: &Path, shard: &[Part], dtype: WeightDtype, parameters: &ModelTenso
     file.sync_all().map_err(failed)
 }
 
-/// The bytes before the values: the length of a JSON object, and the object, which says where each tensor is.
+/// The bytes before the values: the length of a JSON object, and the object with the place of each tensor.
 fn header(shard: &[Part], dtype: WeightDtype) -> Vec<u8> {
     let mut tensors = Map::new();
-    // PyTorch's order of dimensions, which readers want to be named.
+    // The layout is PyTorch's. Readers demand this entry.
     tensors.insert("__metadata__".to_owned(), json!({ "format": "pt" }));
     let mut from = 0;
     for (name, shape) in shard.iter().flat_map(|part| &part.tensors) {
@@ -102,7 +102,7 @@ fn header(shard: &[Part], dtype: WeightDtype) -> Vec<u8> {
     [&(json.len() as u64).to_le_bytes()[..], &json].concat()
 }
 
-/// The parameters of a model on their device, flat, by their paths.
+/// The parameters of a model by their paths, flat and on their device.
 #[derive(Default)]
 struct ModelTensors {
     path: Vec<String>,
