@@ -64,10 +64,10 @@ pub(super) struct PrepareArgs {
     verify: bool,
 }
 
-/// More parts than there are segments of anything.
+/// More parts than any corpus has segments.
 const MOST_PARTS: usize = 1_000_000;
 
-/// Reads a part, such as `3/100`.
+/// Parses a part, such as `3/100`.
 fn part(text: &str) -> Result<World, String> {
     let refused = || format!("{text:?} is not a part: write the third of a hundred as 3/100");
     let (part, size) = text.split_once('/').ok_or_else(refused)?;
@@ -91,17 +91,18 @@ struct Done<P> {
     verified: Option<bool>,
 }
 
-/// What was prepared, in words: of shards their splits, of rows their lanes.
+/// The result of a preparation: the splits of shards, or the lanes of rows.
 trait Told: Serialize {
-    /// Whether it was stopped, and whether all parts are there.
+    /// Whether it was stopped, and whether all parts are done.
     fn state(&self) -> (bool, bool);
-    /// How many pieces of this part are done, of how many, and how many of other parts are not; and what one is called.
+    /// The pieces of this part that are done, their number, and those of other parts that are not done; the name of a
+    /// piece.
     fn pieces(&self) -> (u64, u64, u64, &'static str);
-    /// Whether anything was made now.
+    /// Whether this command made anything.
     fn is_any(&self) -> bool;
-    /// A few words of it.
+    /// A summary.
     fn short(&self) -> String;
-    /// What was made now.
+    /// The work of this command.
     fn made(&self, seconds: f64) -> String;
 }
 
@@ -155,7 +156,7 @@ impl Told for PreparedRows {
 }
 
 pub(super) async fn run(args: PrepareArgs, json: bool) -> Result<ExitCode> {
-    // From here on a request to stop is always heard.
+    // Requests to stop are caught from here on.
     let words = Words {
         first: "stopping; ask again to stop at once",
         second: "stopped at once, as was asked: the same command goes on with the last file that is whole",
@@ -184,13 +185,13 @@ pub(super) async fn run(args: PrepareArgs, json: bool) -> Result<ExitCode> {
     finished(&args, &config, (made?, begun, world), stop, json).await
 }
 
-/// Shows how far it is.
+/// Shows the progress.
 fn shown<P: Told>(bar: &Progress, begun: Instant, what: &'static str) -> impl Fn(P) + Send + Sync + 'static {
     let shown = bar.clone();
     let slow = Mutex::new(Some(progress::slow(what)));
     move |prepared: P| {
         if !shown.is_hidden() {
-            // From now on the bar says it.
+            // The bar shows it from here on.
             slow.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
         let (done, of, ..) = prepared.pieces();
@@ -199,7 +200,7 @@ fn shown<P: Told>(bar: &Progress, begun: Instant, what: &'static str) -> impl Fn
     }
 }
 
-/// Checks what was made, if that is wanted, and says it.
+/// Checks the output, if `--verify` asks for it, and prints the result.
 async fn finished<P: Told>(
     args: &PrepareArgs,
     config: &Config,
@@ -225,7 +226,7 @@ async fn finished<P: Told>(
         progress::say(&format!("{output}: {so_far}"));
         progress::say(&format!("continue with: {}", hint::same_command()));
         if json {
-            // All is saved, and whoever asked may have stopped reading.
+            // All is saved, and the reader may be gone.
             drop(print_json(&Done { prepared, seconds, verified: args.verify.then_some(is_verified) }));
         }
         return Ok(ExitCode::from(INTERRUPTED));
@@ -240,7 +241,7 @@ async fn finished<P: Told>(
         (false, false) => "",
     };
     let made = match prepared.is_any() {
-        // Splits come in segments, of which there may be fewer than parts.
+        // Parts share segments of splits, and there may be fewer segments than parts.
         false if of == 0 && world.size > 1 => {
             format!("nothing to do: this part has no {}s", if piece == "split" { "segment" } else { piece })
         }
@@ -259,7 +260,7 @@ async fn finished<P: Told>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints how far the shards of each source are, on a line for each. The exit code is 0 if nothing is missing.
+/// Prints the progress of each source's shards. The exit code is 0 if nothing is missing.
 fn said_status(all: &[PrepareStatus], json: bool) -> Result<ExitCode> {
     for status in all {
         match json {

@@ -122,7 +122,7 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode, Failur
     let flag = given_up.clone();
     let work = tokio::task::spawn_blocking(move || plan.run(&flag).map_err(by_option));
     let report = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
-    // A report that failed after an interruption failed because of it.
+    // After an interruption, a failed report is not an error.
     if given_up.load(Ordering::Relaxed) && report.is_err() {
         return Ok(ExitCode::from(INTERRUPTED));
     }
@@ -135,7 +135,7 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode, Failur
     Ok(if report.mismatches == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What is to be compared. A tokenizer that has to be learned is written to `directory`.
+/// The plan of the comparison. A tokenizer that has to be learned is written to `directory`.
 async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan, Failure> {
     let (program, arguments) = match &args.program {
         Some(program) => command(program)?,
@@ -195,7 +195,7 @@ fn command(program: &Path) -> Result<(PathBuf, Vec<String>), Failure> {
     }
 }
 
-/// The error with the option that is wrong, instead of the plan's field of that name.
+/// The error with the option that is wrong, instead of the plan's field.
 fn by_option(error: Error) -> Failure {
     match error {
         Error::Config { key, problem, .. } if ["batches", "workers", "depth", "world"].contains(&&*key) => {
@@ -229,7 +229,7 @@ fn summary(report: &Report) -> Summary<'_> {
     Summary { report, seconds, difference }
 }
 
-/// This program as a child.
+/// The command that runs this program as a child.
 pub(super) async fn child() -> Result<ExitCode> {
     match millstream::verify::serve(Loader::builder).await? {
         true => Ok(ExitCode::SUCCESS),
