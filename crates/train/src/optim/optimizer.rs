@@ -69,8 +69,7 @@ impl<M> Custom<M> {
 
     /// The optimizer without state for `model`.
     pub(crate) fn optimizer(&self, config: &TrainConfig, model: &M) -> Optimizer {
-        let optimizer = Optimizer::named(self.name.clone(), (self.make)(model), config);
-        Optimizer { is_mixed: self.is_mixed, ..optimizer }
+        Optimizer::named(self.name.clone(), self.is_mixed, (self.make)(model), config)
     }
 }
 
@@ -89,13 +88,13 @@ impl Optimizer {
                     burn.with_group(ParamGroup::from_ids(ids), Muon::new(config.weight_decay, widths), None);
             }
         }
-        let optimizer = Self::named(serde_json::json!(config.optimizer).to_string(), burn, config);
-        Ok(Self { is_mixed: config.optimizer == OptimizerKind::Muon, ..optimizer })
+        let is_mixed = config.optimizer == OptimizerKind::Muon;
+        Ok(Self::named(serde_json::json!(config.optimizer).to_string(), is_mixed, burn, config))
     }
 
-    fn named(name: String, burn: ModuleOptimizer, config: &TrainConfig) -> Self {
+    fn named(name: String, is_mixed: bool, burn: ModuleOptimizer, config: &TrainConfig) -> Self {
         let fingerprint = Fingerprint(BTreeMap::from([("train.optimizer".to_owned(), name)]));
-        Self { burn, is_mixed: false, fingerprint, clip: f64::from(config.clip) }
+        Self { burn, is_mixed, fingerprint, clip: f64::from(config.clip) }
     }
 
     pub(crate) fn fingerprint(&self) -> &Fingerprint {
