@@ -11,6 +11,7 @@ use millstream_train::model::Gpt;
 use proptest::prelude::*;
 
 use crate::numbers::numbers;
+use crate::small;
 
 /// The shape of one case, and the first key that each query of each row sees.
 #[derive(Clone, Debug)]
@@ -328,7 +329,7 @@ fn training_never_holds_all_scores() {
 /// One forward and backward pass over one row of two documents.
 fn train_one_row(length: usize) {
     let device = Device::flex().autodiff();
-    let config = ModelConfig { layers: 1, d_model: 16, heads: 4, d_ff: 16, ..ModelConfig::default() };
+    let config = ModelConfig { layers: 1, heads: 4, d_ff: 16, ..small::shape() };
     let model = Gpt::new(&config, 11, length, 1, &device);
     let ids = (0..=length as u32).map(|id| id % 11).collect();
     let batch = Batch::from_ids(ids, length + 1);

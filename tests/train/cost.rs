@@ -152,6 +152,12 @@ fn memory_grows_with_what_a_run_holds() {
     let weights = f64::from(3 * 128 * 2 * 6 * 32 * 4);
     // One of the parameters, two moments, and a gradient in each part.
     assert_added(fewer, -places - weights * (1.0 + 2.0 + 2.0));
+    // The inputs of the norms of 8 heads of queries and 8 of keys, in each layer at each place, and the gains.
+    let normed = of(&|config| config.model.qk_norm = true);
+    assert_added(
+        normed,
+        f64::from(3 * 4 * 64 * 2 * 8 * 32 * 4) + f64::from(3 * 2 * 32 * 4) * (1.0 + 2.0 + 2.0),
+    );
     let on = |device: &str| {
         [Precision::F32, Precision::Bf16].map(|precision| {
             of(&|config| {

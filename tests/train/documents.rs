@@ -1,26 +1,25 @@
 //! Packed rows whose documents do not see each other.
 
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::optim::{GradientsAccumulator, GradientsParams};
-use burn::tensor::{Device, Tensor};
+use burn::module::Module;
+use burn::optim::GradientsAccumulator;
+use burn::tensor::Device;
 use futures::stream;
 use millstream::batch::BatchBuilder;
 use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Error, Sequence, Tokens};
-use millstream_train::config::{ModelConfig, RunConfig, TrainConfig};
+use millstream_train::config::TrainConfig;
 use millstream_train::gradients::{gradients, nats};
 use millstream_train::model::{Gpt, Unigram};
 use millstream_train::{Checkpoint, Scope, Tensors, Trainer};
 use proptest::prelude::*;
 
+use crate::numbers::values;
+use crate::small::{config, flat, shape};
+
 const ONE: usize = 1;
 const VOCAB: usize = 257;
 const SEQ_LEN: usize = 12;
-
-fn shape() -> ModelConfig {
-    ModelConfig { layers: 2, d_model: 16, heads: 2, d_ff: 24, ..ModelConfig::default() }
-}
 
 fn model(device: &Device) -> Gpt {
     Gpt::new(&shape(), VOCAB, SEQ_LEN, 7, device)
@@ -59,26 +58,9 @@ fn rows() -> impl Strategy<Value = Vec<Vec<Vec<u32>>>> {
     })
 }
 
-fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().try_to_vec::<f32>().expect("f32")
-}
-
 fn hidden(model: &Gpt, batch: &Batch, scope: Scope, device: &Device) -> Vec<f32> {
     let tensors = Tensors::new(batch, scope, device);
     values(model.hidden(tensors.inputs, tensors.documents.as_ref()))
-}
-
-/// Every gradient, one after the other.
-fn flat(model: &Gpt, params: &GradientsParams) -> Vec<f32> {
-    struct Flat<'a>(&'a GradientsParams, Vec<f32>);
-    impl ModuleVisitor for Flat<'_> {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            self.1.extend(values(self.0.get::<D>(param.id).expect("every parameter has a gradient")));
-        }
-    }
-    let mut flat = Flat(params, Vec::new());
-    model.visit(&mut flat);
-    flat.1
 }
 
 fn close(a: &[f32], b: &[f32]) -> bool {
@@ -188,9 +170,8 @@ fn rows_that_overlap_by_more_train_on_the_same_targets() {
 
 #[test]
 fn the_trainer_and_its_validation_keep_to_documents_if_told() {
-    let mut config = RunConfig { model: shape(), ..RunConfig::default() };
-    config.data.pipeline.seq_len = SEQ_LEN;
-    config.train = TrainConfig { mask_documents: true, ..TrainConfig::default() };
+    let train = TrainConfig { mask_documents: true, ..TrainConfig::default() };
+    let mut config = config(shape(), SEQ_LEN, train);
     let packed = batch(&[vec![document(1, 6), document(2, 7)], vec![]], 1);
     let mut trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
     let device = Device::flex().autodiff();

@@ -10,8 +10,9 @@ use millstream::files::Listing;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Error, Loader, loader};
 use millstream_train::config::{ModelConfig, RunConfig, TrainConfig};
-use millstream_train::{self, Observer, RunDirectory};
+use millstream_train::{self, RunDirectory};
 
+use crate::small;
 use crate::support::runtime::block_on;
 
 /// A run of two steps over six files of one source and one of another.
@@ -22,7 +23,7 @@ fn config(directory: &Path) -> RunConfig {
     }
     write(directory, "books/one.txt", &text(20));
     let mut config = RunConfig {
-        model: ModelConfig { layers: 1, d_model: 16, heads: 2, d_ff: 16, ..ModelConfig::default() },
+        model: ModelConfig { layers: 1, d_ff: 16, ..small::shape() },
         data: Config::default().with_tokenizer(TokenizerConfig::bytes()),
         ..RunConfig::default()
     };
@@ -43,9 +44,6 @@ fn write(directory: &Path, name: &str, text: &str) {
     std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
     std::fs::write(path, text).expect("a file");
 }
-
-struct Silent;
-impl Observer for Silent {}
 
 /// Adds, removes, renames and lengthens files of the source `web`.
 fn change(directory: &Path) {
@@ -74,19 +72,19 @@ fn a_resumed_run_names_the_files_that_have_changed() {
     let config = config(directory.path());
     block_on(async {
         let tokenizer = Arc::new(ByteTokenizer);
-        millstream_train::run(&config, tokenizer.clone(), None, &mut Silent, pending()).await.expect("a run");
+        millstream_train::run(&config, tokenizer.clone(), None, &mut (), pending()).await.expect("a run");
         let listing = RunDirectory::open(&config.train.out).expect("a run").files();
         assert_eq!(std::fs::read_to_string(&listing).expect("a listing").lines().count(), 7);
 
         let longer = RunConfig { train: TrainConfig { steps: 3, ..config.train.clone() }, ..config };
-        millstream_train::resume(&longer, tokenizer.clone(), &mut Silent, pending()).await.expect("resumed");
+        millstream_train::resume(&longer, tokenizer.clone(), &mut (), pending()).await.expect("resumed");
         change(directory.path());
-        let resumed = millstream_train::resume(&longer, tokenizer.clone(), &mut Silent, pending()).await;
+        let resumed = millstream_train::resume(&longer, tokenizer.clone(), &mut (), pending()).await;
         assert_eq!(changes(directory.path(), &resumed.expect_err("refused")), CHANGES);
 
         // A run without a listing is refused all the same.
         std::fs::remove_file(listing).expect("removed");
-        let resumed = millstream_train::resume(&longer, tokenizer, &mut Silent, pending()).await;
+        let resumed = millstream_train::resume(&longer, tokenizer, &mut (), pending()).await;
         let said = resumed.expect_err("refused").to_string();
         assert!(said.contains("`source.web.files` was 6 files, 2160 bytes"), "{said}");
     });

@@ -17,5 +17,6 @@ mod own_model;
 mod precision;
 mod pretrained;
 mod run;
+mod small;
 mod sources;
 mod steps;

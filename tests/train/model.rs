@@ -6,13 +6,10 @@ use millstream_train::config::{Activation, ModelConfig};
 use millstream_train::loss::{head_loss, head_nats};
 use millstream_train::model::{Attention, Gpt, KeyValues, Rope};
 
-use crate::numbers::numbers;
+use crate::numbers::{assert_close, numbers, values};
+use crate::small::shape;
 
 const VOCAB: usize = 11;
-
-fn config() -> ModelConfig {
-    ModelConfig { layers: 2, d_model: 16, heads: 2, d_ff: 24, ..ModelConfig::default() }
-}
 
 fn ids(rows: usize, length: usize, seed: u64) -> Vec<i32> {
     numbers(seed).take(rows * length).map(|number| (number % VOCAB as u64) as i32).collect()
@@ -30,22 +27,11 @@ fn tensor(ids: &[i32], rows: usize, device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(ids.to_vec(), [rows, ids.len() / rows]), device)
 }
 
-fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().try_to_vec::<f32>().expect("f32")
-}
-
-fn assert_close(a: &[f32], b: &[f32], tolerance: f32) {
-    assert_eq!(a.len(), b.len());
-    for (at, (a, b)) in a.iter().zip(b).enumerate() {
-        assert!((a - b).abs() <= tolerance * (1.0 + b.abs()), "at {at}: {a} and {b}");
-    }
-}
-
 #[test]
 fn one_seed_gives_one_model_and_another_seed_another() {
     let device = Device::flex();
     let logits = |seed| {
-        let model = Gpt::new(&config(), VOCAB, 8, seed, &device);
+        let model = Gpt::new(&shape(), VOCAB, 8, seed, &device);
         values(model.logits(tensor(&ids(1, 8, 1), 1, &device)))
     };
     assert_eq!(logits(5), logits(5));
@@ -55,7 +41,7 @@ fn one_seed_gives_one_model_and_another_seed_another() {
 #[test]
 fn a_later_token_never_changes_earlier_logits() {
     for device in [Device::flex(), Device::flex().autodiff()] {
-        let model = Gpt::new(&config(), VOCAB, 8, 1, &device);
+        let model = Gpt::new(&shape(), VOCAB, 8, 1, &device);
         let mut changed = ids(1, 8, 3);
         let before = values(model.logits(tensor(&changed, 1, &device)));
         changed[5] = (changed[5] + 1) % VOCAB as i32;
@@ -70,7 +56,7 @@ fn a_later_token_never_changes_earlier_logits() {
 fn training_and_inference_compute_the_same_function() {
     let device = Device::flex();
     for activation in [Activation::Swiglu, Activation::Gelu] {
-        let config = ModelConfig { activation, ..config() };
+        let config = ModelConfig { activation, ..shape() };
         let input = ids(3, 8, 9);
         let model = Gpt::new(&config, VOCAB, 8, 1, &device.clone().autodiff());
         let trained = model.logits(tensor(&input, 3, &device.clone().autodiff())).inner();
@@ -83,7 +69,7 @@ fn training_and_inference_compute_the_same_function() {
 fn attention_equals_its_definition() {
     let device = Device::flex();
     let (heads, length, head) = (2, 6, 8);
-    let model = Gpt::new(&config(), VOCAB, length, 4, &device);
+    let model = Gpt::new(&shape(), VOCAB, length, 4, &device);
     let attention: &Attention = &model.blocks[0].attention;
     let x = normal([1, length, 16], 5, &device);
     let rope = Rope::new(length, head, 10_000.0, None, &device);
@@ -151,8 +137,8 @@ fn each_place_of_a_row_is_turned_by_its_own_position() {
 #[test]
 fn a_tied_head_has_no_weights_of_its_own() {
     let device = Device::flex();
-    let tied = Gpt::new(&config(), VOCAB, 8, 1, &device);
-    let own = Gpt::new(&ModelConfig { tied: false, ..config() }, VOCAB, 8, 1, &device);
+    let tied = Gpt::new(&shape(), VOCAB, 8, 1, &device);
+    let own = Gpt::new(&ModelConfig { tied: false, ..shape() }, VOCAB, 8, 1, &device);
     assert_eq!(own.num_params() - tied.num_params(), VOCAB * 16);
     assert_eq!(tied.head_id(), tied.embedding.id);
     assert_ne!(own.head_id(), own.embedding.id);
@@ -162,7 +148,7 @@ fn a_tied_head_has_no_weights_of_its_own() {
 #[test]
 fn cached_logits_equal_those_of_the_whole() {
     let device = Device::flex();
-    let model = Gpt::new(&config(), VOCAB, 8, 1, &device);
+    let model = Gpt::new(&shape(), VOCAB, 8, 1, &device);
     let input = ids(1, 8, 2);
     let whole = values(model.logits(tensor(&input, 1, &device)));
     let mut cache = KeyValues::default();

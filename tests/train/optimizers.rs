@@ -7,25 +7,16 @@ use burn::tensor::{Device, Tensor};
 use millstream::Batch;
 use millstream::error::Error;
 use millstream::tokenizer::ByteTokenizer;
-use millstream_train::config::{ModelConfig, OptimizerKind, RunConfig, TrainConfig};
+use millstream_train::config::{OptimizerKind, RunConfig, TrainConfig};
 use millstream_train::model::{Gpt, HiddenMatrix};
 use millstream_train::{Checkpoint, LanguageModel, Step, Tensors, Trainer};
 
+use crate::small;
+
 fn config(optimizer: OptimizerKind) -> RunConfig {
-    let model = ModelConfig {
-        layers: 2,
-        d_model: 16,
-        heads: 4,
-        kv_heads: Some(2),
-        d_ff: 24,
-        tied: false,
-        ..ModelConfig::default()
-    };
-    let mut config = RunConfig { model, ..RunConfig::default() };
-    config.data.pipeline.seq_len = 8;
-    config.train =
+    let train =
         TrainConfig { optimizer, lr: 1e-2, min_lr: 1e-3, warmup: 3, steps: 12, ..TrainConfig::default() };
-    config
+    small::config(small::grouped(), 8, train)
 }
 
 /// Four rows of nine ids.
@@ -41,6 +32,11 @@ fn trainer(optimizer: OptimizerKind) -> Trainer {
 fn mixed(model: &Gpt) -> ModuleOptimizer {
     let attention = ParamGroup::ids_from_module(model.blocks[0].attention.clone());
     sgd().init().with_group(attention, LionConfig::new().with_weight_decay(0.5).build(), None)
+}
+
+/// SGD with momentum for all parameters.
+fn averaged(_: &Gpt) -> ModuleOptimizer {
+    sgd().init()
 }
 
 fn sgd() -> SgdConfig {
@@ -165,6 +161,12 @@ fn moments_of_another_optimizer_are_refused() {
         (saved("again", adamw()), custom(), "\"adamw\"", "custom Sgd"),
         // It has no moments to refuse.
         (saved("plain", plain()), lion(), "custom Sgd", "custom Lion"),
+        (
+            saved("mixed", adamw().with_optimizer(mixed)),
+            adamw().with_optimizer(averaged),
+            "custom mixed",
+            "custom averaged",
+        ),
     ] {
         match other.restored(&checkpoint) {
             Err(Error::Checkpoint { problem, .. }) => {
@@ -174,12 +176,12 @@ fn moments_of_another_optimizer_are_refused() {
             other => panic!("{other:?}"),
         }
     }
-    // Both are a `ModuleOptimizer`, and have other moments.
+    // Closures of one function have its name, and these have other moments.
     let (sgd, lion) = (|_: &Gpt| sgd().init(), |_: &Gpt| LionConfig::new().init());
     let checkpoint = saved("sgd", adamw().with_optimizer(sgd));
     let refused = adamw().with_optimizer(lion).restored(&checkpoint).expect_err("other moments").to_string();
     assert!(refused.contains("optimizer.bpk: it has "), "{refused}");
-    assert!(refused.contains("of which the optimizer takes 0"), "{refused}");
+    assert!(refused.contains("and the optimizer takes 0 of them"), "{refused}");
 }
 
 /// Another model than the crate's, which may name the matrices of its GPT.

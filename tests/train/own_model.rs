@@ -9,12 +9,14 @@ use burn::tensor::{Device, Tensor};
 use millstream::batch::BatchBuilder;
 use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Config, Cursor, Error, Sequence, Tokens};
+use millstream::{Batch, Cursor, Error, Sequence, Tokens};
 use millstream_train::config::{ModelConfig, RunConfig, TrainConfig};
 use millstream_train::model::Gpt;
 use millstream_train::{Checkpoint, LanguageModel, Scope, Tensors, Trainer};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
+
+use crate::small;
 
 /// The GPT without its own gradients: what is asked of every model.
 #[derive(Module, Debug)]
@@ -39,19 +41,15 @@ impl LanguageModel for Plain {
     }
 }
 
-fn shape(heads: usize, d_ff: usize) -> ModelConfig {
-    ModelConfig { layers: 2, d_model: 16, heads, d_ff, ..ModelConfig::default() }
-}
-
 fn plain(heads: usize, d_ff: usize, device: &Device) -> Plain {
-    Plain { gpt: Gpt::new(&shape(heads, d_ff), 257, 8, 7, device), heads }
+    Plain { gpt: Gpt::new(&ModelConfig { heads, d_ff, ..small::shape() }, 257, 8, 7, device), heads }
 }
 
 fn config(scope: Scope) -> RunConfig {
-    let mut config = RunConfig::new(Config::default().with_seed(7)).with_model(shape(2, 24));
-    config.data.pipeline.seq_len = 8;
     let mask_documents = scope == Scope::Document;
-    config.train = TrainConfig { lr: 1e-2, warmup: 3, steps: 200, mask_documents, ..TrainConfig::default() };
+    let train = TrainConfig { lr: 1e-2, warmup: 3, steps: 200, mask_documents, ..TrainConfig::default() };
+    let mut config = small::config(small::shape(), 8, train);
+    config.data.seed = 7;
     config
 }
 

@@ -10,25 +10,15 @@ use millstream_train::gradients::gradients;
 use millstream_train::model::{Gpt, KeyValues};
 use millstream_train::{Checkpoint, Sampling, Scope, Trainer, generate};
 
+use crate::small;
+
 /// A small lr, as late in a run: less than half of what bf16 can tell from 1.0.
 const SMALL: f64 = 1e-4;
 
 fn config(precision: Precision) -> RunConfig {
-    let model = ModelConfig {
-        layers: 2,
-        d_model: 16,
-        heads: 4,
-        kv_heads: Some(2),
-        d_ff: 24,
-        tied: false,
-        qk_norm: true,
-        qkv_bias: true,
-        ..ModelConfig::default()
-    };
-    let mut config = RunConfig { model, ..RunConfig::default() };
-    config.data.pipeline.seq_len = 16;
-    config.train = TrainConfig { precision, lr: SMALL, min_lr: SMALL, warmup: 0, ..TrainConfig::default() };
-    config
+    let model = ModelConfig { qk_norm: true, qkv_bias: true, ..small::grouped() };
+    let train = TrainConfig { precision, lr: SMALL, min_lr: SMALL, warmup: 0, ..TrainConfig::default() };
+    small::config(model, 16, train)
 }
 
 fn trainer(config: &RunConfig) -> Trainer {

@@ -18,6 +18,7 @@ use millstream_train::{Export, Scope, Trainer, WeightDtype};
 use safetensors::{Dtype, SafeTensors};
 use tempfile::TempDir;
 
+use crate::small;
 use crate::support::torch::{python, torch};
 
 mod files;
@@ -108,7 +109,7 @@ fn a_value_that_is_too_large_for_f16_is_refused_with_its_tensor() {
             param.map(|values| values.mul_scalar(self.0))
         }
     }
-    let model = ModelConfig { layers: 1, d_model: 16, heads: 2, d_ff: 16, ..ModelConfig::default() };
+    let model = ModelConfig { layers: 1, d_ff: 16, ..small::shape() };
     let data = Config::default().with_tokenizer(TokenizerConfig::bytes());
     let config = RunConfig::new(data).with_model(model);
     let model = Trainer::new(&config, &ByteTokenizer).expect("a trainer").model().valid();

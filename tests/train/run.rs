@@ -17,15 +17,13 @@ use millstream_train::{
     Checkpoint, End, Observer, Outcome, RunDirectory, StepReport, Trainer, Validation, drive,
 };
 
+use crate::small;
 use crate::support::cursors::editable;
 use crate::support::runtime::{self, block_on_here as block_on};
 use crate::support::wait::ends;
 
 fn config(out: &Path) -> RunConfig {
-    let model = ModelConfig { layers: 1, d_model: 16, heads: 2, d_ff: 16, ..ModelConfig::default() };
-    let mut config = RunConfig { model, ..RunConfig::default() };
-    config.data.pipeline.seq_len = 8;
-    config.train = TrainConfig {
+    let train = TrainConfig {
         out: out.to_owned(),
         steps: 12,
         warmup: 4,
@@ -35,7 +33,7 @@ fn config(out: &Path) -> RunConfig {
         keep: 2,
         ..TrainConfig::default()
     };
-    config
+    small::config(ModelConfig { layers: 1, d_ff: 16, ..small::shape() }, 8, train)
 }
 
 fn batch(index: u64) -> Batch {

@@ -15,6 +15,7 @@ use millstream_train::{LanguageModel, Observer, Scope, SourceLoss, StepReport, T
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::small;
 use crate::support::runtime::block_on_here as block_on;
 
 const NAMES: [&str; 2] = ["letters", "digits"];
@@ -38,7 +39,7 @@ fn config(corpus: &Path, names: &[&str], scope: Scope) -> RunConfig {
     data.pipeline.seq_len = 20;
     data.pipeline.batch_size = 5;
     data.pipeline.epochs = Some(1);
-    let model = ModelConfig { layers: 1, d_model: 16, heads: 2, d_ff: 24, ..ModelConfig::default() };
+    let model = ModelConfig { layers: 1, ..small::shape() };
     let mask_documents = scope == Scope::Document;
     let train = TrainConfig { mask_documents, validation_batches: 100, ..TrainConfig::default() };
     RunConfig { data, model, train }

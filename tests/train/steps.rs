@@ -13,19 +13,15 @@ use millstream_train::gradients::{Factor, global_norm, gradients, nats, scale};
 use millstream_train::model::Gpt;
 use millstream_train::{Checkpoint, Optimizer, Sampling, Scope, Trainer, generate};
 
+use crate::numbers::assert_close;
+use crate::small::{self, flat, shape};
 use crate::support::runtime::block_on_here as block_on;
 
 const ONE: usize = 1;
 
-fn shape() -> ModelConfig {
-    ModelConfig { layers: 2, d_model: 16, heads: 2, d_ff: 24, ..ModelConfig::default() }
-}
-
 fn config() -> RunConfig {
-    let mut config = RunConfig { model: shape(), ..RunConfig::default() };
-    config.data.pipeline.seq_len = 8;
-    config.train = TrainConfig { lr: 1e-2, min_lr: 1e-3, warmup: 3, steps: 200, ..TrainConfig::default() };
-    config
+    let train = TrainConfig { lr: 1e-2, min_lr: 1e-3, warmup: 3, steps: 200, ..TrainConfig::default() };
+    small::config(shape(), 8, train)
 }
 
 fn model(device: &Device) -> Gpt {
@@ -46,20 +42,6 @@ fn batch(rows: &[Vec<u32>]) -> Batch {
     builder.finish(Cursor::default())
 }
 
-/// Every gradient, one after the other.
-fn flat(model: &Gpt, params: &GradientsParams) -> Vec<f32> {
-    struct Flat<'a>(&'a GradientsParams, Vec<f32>);
-    impl ModuleVisitor for Flat<'_> {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let gradient = self.0.get::<D>(param.id).expect("every parameter has a gradient");
-            self.1.extend(gradient.into_data().try_to_vec::<f32>().expect("f32"));
-        }
-    }
-    let mut flat = Flat(params, Vec::new());
-    model.visit(&mut flat);
-    flat.1
-}
-
 fn norm(model: &Gpt, params: &GradientsParams) -> f64 {
     f64::from(global_norm(model, params).expect("gradients").into_scalar::<f32>())
 }
@@ -74,13 +56,6 @@ fn weights(model: &Gpt) -> Vec<f32> {
     let mut flat = Flat(Vec::new());
     model.visit(&mut flat);
     flat.0
-}
-
-fn assert_close(a: &[f32], b: &[f32], tolerance: f32) {
-    assert_eq!(a.len(), b.len());
-    for (at, (a, b)) in a.iter().zip(b).enumerate() {
-        assert!((a - b).abs() <= tolerance * (1.0 + b.abs()), "at {at}: {a} and {b}");
-    }
 }
 
 #[test]

@@ -5,8 +5,8 @@
 //! memory between all threads. Decompressors in C stay with glibc's, which is set to one heap. `benches/memory`
 //! measures both.
 //!
-//! Training is different: each step allocates and frees the same gigabytes. There memory is kept, because every page
-//! that goes back to the system costs a fault in the next step. On two cores that was 40% of a small model's time.
+//! Training is different: each step allocates and frees the same gigabytes. So a training program keeps its memory: every
+//! page that goes back to the system costs a fault in the next step, on two cores 40% of a small model's time.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -19,8 +19,8 @@ use tikv_jemallocator::Jemalloc;
 #[global_allocator]
 static ALLOCATOR: Zeroing = Zeroing;
 
-/// Threads share two heaps, and what is not used for a second goes back to the system. jemalloc reads this before
-/// `main`. The environment's `_RJEM_MALLOC_CONF` overrides it.
+/// Threads share two heaps, and memory that is unused for a second goes back to the system. jemalloc reads this before
+/// `main`. `_RJEM_MALLOC_CONF` in the environment overrides it.
 #[expect(
     unsafe_code,
     reason = "another symbol of this name would be linked in its place: it is jemalloc's own"
@@ -28,13 +28,13 @@ static ALLOCATOR: Zeroing = Zeroing;
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static SETTINGS: Option<&u8> = Some(&b"narenas:2,dirty_decay_ms:1000,muzzy_decay_ms:0\0"[0]);
 
-/// jemalloc, but for memory that is wanted zeroed. jemalloc gives the pages of a large piece back to the system, to get
-/// zeroed ones when they are touched. Writing the zeros takes a fraction of that, and stops no other thread.
+/// jemalloc, except for zeroed memory. For that jemalloc gives the pages of a large piece back to the system, and gets
+/// zeroed ones when they are touched. Writing the zeros takes a fraction of that time, and stops no other thread.
 struct Zeroing;
 
 #[expect(unsafe_code, reason = "an allocator is unsafe; each call goes to jemalloc as it came")]
 unsafe impl GlobalAlloc for Zeroing {
-    // `alloc_zeroed` is the trait's own: it allocates, and writes zeros.
+    // The trait's default `alloc_zeroed` allocates, and writes zeros.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         explained(unsafe { Jemalloc.alloc(layout) })
     }
@@ -55,8 +55,8 @@ fn explained(at: *mut u8) -> *mut u8 {
     at
 }
 
-/// Says why there is no memory, if the limit of the shell may be the reason. Rust's own words follow, and the end of the
-/// process. Nothing here allocates.
+/// Says why there is no memory, if the shell's limit may be the reason. Rust's message follows, and the process ends.
+/// Nothing here allocates.
 #[cold]
 fn explain() {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
@@ -65,7 +65,7 @@ fn explain() {
         return;
     }
     let limit = limit >> 20;
-    // Who cannot write there has nothing else to say it with.
+    // If this write fails, there is nowhere else to write to.
     let _ = writeln!(
         stderr(),
         "error: `ulimit -v` gives this process {limit} MiB of addresses, and they are used up; raise it, or set none: threads \
@@ -73,7 +73,7 @@ fn explain() {
     );
 }
 
-/// Keeps what C code allocates in one heap. Call it before there are threads.
+/// Sets glibc to one heap, for C code. Call it before there are threads.
 pub(crate) fn share_heap() {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "it is C; the call changes a number, and nothing if it fails")]
@@ -82,13 +82,13 @@ pub(crate) fn share_heap() {
     }
 }
 
-/// Gives no more memory back to the system, but keeps it for the next step. The environment's settings stay.
+/// Keeps freed memory for the next step, instead of giving it back to the system. The environment's settings stay.
 pub(crate) fn keep_memory() {
     if std::env::var_os("_RJEM_MALLOC_CONF").is_some() {
         return;
     }
     set(c"arenas.dirty_decay_ms", -1);
-    // One arena for the program, and one for large pieces, may be there already. It is no fault if they are not.
+    // The arenas that exist already: the program's, and that of large pieces. Either may be missing.
     for arena in [c"arena.0.dirty_decay_ms", c"arena.1.dirty_decay_ms", c"arena.2.dirty_decay_ms"] {
         set(arena, -1);
     }

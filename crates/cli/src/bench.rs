@@ -1,5 +1,5 @@
-//! `millstream bench`: measures the loader without training, its tokenizer or the training device alone, and the gain
-//! of overlap. Each is a subcommand, and a file.
+//! `millstream bench`: measures the loader without training, the tokenizer alone, the training device alone, and the gain
+//! of overlap. Each has a subcommand and a file.
 
 use std::process::ExitCode;
 

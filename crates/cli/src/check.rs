@@ -46,7 +46,7 @@ struct Report<'a> {
 pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     let config = args.config.load()?;
     let checked = loader::check(&config.data).await?;
-    // A trainer of one process has nothing to say of several: the config may be that of another trainer.
+    // Without `mpi` this trainer has one process. A config for several is another trainer's, and is not reported on.
     #[cfg(feature = "train")]
     let train = match checked.world == 1 || cfg!(feature = "mpi") {
         true => Some(Training::planned(&args.config, &config, checked.tokenizer.vocab_size).await?),
@@ -66,7 +66,7 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     })
 }
 
-/// Prints a report, and behind it what the trainer has to say: titles and texts.
+/// Prints a report, and after it the trainer's lines: titles and texts.
 fn print(checked: &Checked, pipeline: &PipelineConfig, more: Vec<(&str, String)>) -> Result<()> {
     let name = |name: &str| match name.chars().count() > NAME {
         true => format!("{}…", name.chars().take(NAME - 1).collect::<String>()),

@@ -38,7 +38,7 @@ pub(super) fn run(args: &CompletionsArgs, json: bool) -> Result<()> {
     print_text(&script)
 }
 
-/// The program without the commands that it only starts itself: scripts complete hidden ones too.
+/// The program without its hidden commands, which scripts would complete too.
 fn visible() -> Command {
     let all = super::Args::command();
     Command::new(NAME)

@@ -52,10 +52,10 @@ struct ShownSource {
     name: String,
     /// None with a token budget.
     rows: Option<u64>,
-    /// How many documents are behind the place where resuming begins to read.
+    /// How many documents lie before the place where a resume begins to read.
     documents: u64,
     skipped: u64,
-    /// The epoch of the lane that is furthest.
+    /// The epoch of the lane that has read furthest.
     epoch: u64,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn run(command: CursorCommand, json: bool) -> Result<()> {
 impl Shown {
     fn new(cursor: &Cursor) -> Self {
         let known: Vec<usize> = (0..cursor.lanes()).filter(|lane| cursor.lane(*lane).is_some()).collect();
-        // With a token budget, a cursor counts the rows before the windows that are being delivered, and no others.
+        // With a token budget, a cursor counts only the rows before the windows that are being delivered.
         let counts_rows = !cursor.fingerprint().0.contains_key("pipeline.batch_tokens");
         let source = |(index, name): (usize, &String)| {
             let states =
@@ -103,7 +103,7 @@ impl Shown {
         }
     }
 
-    /// What people read.
+    /// The text for people.
     fn lines(&self) -> String {
         let Self { batch, turn, lanes, known_lanes, digest, sources, history } = self;
         let known = known_lanes.len();

@@ -71,7 +71,7 @@ pub(super) async fn run(args: DigestArgs, json: bool) -> Result<(), Failure> {
     }
 
     let (mut batches, mut tokens, mut total) = (0, 0, blake3::Hasher::new());
-    // Lines of digests show by themselves how far it is.
+    // The lines of digests show the progress.
     let slow = (!args.each).then(|| progress::slow("reading batches"));
     while batches < args.batches.get() {
         if let Some(slow) = &slow {

@@ -56,7 +56,7 @@ impl Failure {
         }
     }
 
-    /// The exit code of a command that ends with it.
+    /// The exit code of the command.
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => USAGE,
@@ -65,8 +65,8 @@ impl Failure {
         }
     }
 
-    /// Says what went wrong in a command that has read the config `written`, and returns the exit code. If only the
-    /// reader of standard output is gone, nothing is said, and what another rank says is not said twice.
+    /// Prints the error of a command that has read the config `written`, and returns the exit code. Prints nothing if only
+    /// the reader of standard output is gone, or if another rank prints the error.
     pub(super) fn say(&self, written: Option<&Written>, json: bool) -> ExitCode {
         let (Self::Usage(error) | Self::Failed(error)) = self;
         let code = self.code();
@@ -83,7 +83,7 @@ impl Failure {
     }
 }
 
-/// What the arguments of a command say, or, if they are wrong or ask for help, the exit code.
+/// The parsed arguments of a command; if they are wrong or ask for help, the exit code.
 pub(super) fn parsed<T>(arguments: Result<T, clap::Error>) -> Result<T, ExitCode> {
     arguments.map_err(|error| {
         let error = in_words(error);
@@ -98,7 +98,7 @@ pub(super) fn parsed<T>(arguments: Result<T, clap::Error>) -> Result<T, ExitCode
     })
 }
 
-/// What is wrong with a number, in other words than Rust's.
+/// What is wrong with a number, in plainer words than Rust's.
 fn in_words(error: clap::Error) -> clap::Error {
     let source = std::error::Error::source(&error);
     let Some(number) = source.and_then(|source| source.downcast_ref::<ParseIntError>()) else { return error };
@@ -121,14 +121,14 @@ fn wants_json() -> bool {
     program().arguments().take_while(|word| *word != OsStr::new("--")).any(is_json)
 }
 
-/// What clap says, without the usage behind it, on one line.
+/// clap's message without the usage, on one line.
 fn first_sentence(said: &str) -> String {
     let said = said.strip_prefix("error: ").unwrap_or(said);
     let lines = said.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
     lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
 }
 
-/// Says that the program ends at once because somebody insisted, and returns the exit code.
+/// Reports that a second request to stop ends the program at once, and returns the exit code.
 pub(super) fn stopped(message: &str, json: bool) -> u8 {
     progress::say(message);
     if json {
@@ -149,7 +149,7 @@ fn report(kind: &str, message: &str, code: u8, fields: Map<String, Value>) {
         Map::from_iter([("kind".to_owned(), kind.into()), ("message".to_owned(), message.into())]);
     error.extend(fields);
     error.insert("exit_code".to_owned(), code.into());
-    // It has been said on standard error too.
+    // If this fails, standard error still has the message.
     drop(print_json(&json!({ "error": error })));
 }
 

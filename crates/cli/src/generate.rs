@@ -22,8 +22,8 @@ Example: with a Hugging Face model directory, such as one that was exported
 
 The same arguments give the same text; --seed gives another.";
 
-/// How many ids a Hugging Face model sees at once, unless `pipeline.seq_len` is set: the tables of positions of one that was
-/// made for 128 Ki would be larger than a small model.
+/// The most ids that a Hugging Face model sees at once, unless `pipeline.seq_len` is set. The tables of positions for 128 Ki
+/// ids would be larger than a small model.
 const SEEN: usize = 4096;
 
 #[derive(Debug, Args)]
@@ -63,20 +63,20 @@ pub(super) struct GenerateArgs {
     settings: Settings,
 }
 
-/// A temperature as it is written.
+/// Parses a temperature.
 fn temperature(text: &str) -> std::result::Result<f64, String> {
     let valid = text.parse().ok().filter(|value: &f64| *value >= 0.0 && value.is_finite());
     valid.ok_or_else(|| "give a number that is at least 0, such as 0.8".to_owned())
 }
 
-/// A probability as it is written.
+/// Parses a probability.
 fn probability(text: &str) -> std::result::Result<f64, String> {
     let valid = text.parse().ok().filter(|value: &f64| *value > 0.0 && *value <= 1.0);
     valid.ok_or_else(|| "give a number that is more than 0 and at most 1, such as 0.95".to_owned())
 }
 
 impl GenerateArgs {
-    /// The run's config, and the settings. A Hugging Face model directory has the settings alone.
+    /// The run's config with the settings on top. For a Hugging Face model directory, the settings alone.
     pub(super) fn written(&self) -> Written {
         let config = RunDirectory::open(&self.model).ok().map(|run| run.config_path());
         Written { config, settings: self.settings.clone(), has_at: true }
@@ -89,7 +89,7 @@ struct Generated<'a> {
     text: String,
 }
 
-/// A model, and what it is used with.
+/// A model with its config and tokenizer.
 struct Loaded {
     model: Gpt,
     tokenizer: Arc<dyn Tokenizer>,
@@ -178,7 +178,7 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<(), Failure> {
     Ok(print_line(if text.is_empty() { prompt } else { "" })?)
 }
 
-/// The default way to sample from a config's model.
+/// The sampling settings that a config sets.
 pub(super) fn sampling(config: &Config, tokenizer: &dyn Tokenizer, tokens: usize) -> Sampling {
     let id =
         |token: &Option<String>| token.as_deref().and_then(|token| tokenizer.id(token)).into_iter().collect();

@@ -22,7 +22,7 @@ const FEATURES: [(&str, bool); 5] = [
 /// The package that has the program.
 const PACKAGE: &str = env!("CARGO_PKG_NAME");
 
-/// What is known of how the program was started.
+/// How the program was started.
 struct Start<'a> {
     /// The name that it was called by, as the shell gave it.
     name: Option<&'a str>,
@@ -32,10 +32,10 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// How to start it again.
+    /// The words that start it again.
     fn again(&self) -> String {
         let name = self.name.filter(|name| !name.is_empty()).unwrap_or(PROGRAM);
-        // Cargo runs it by its path. A program that is found by its name alone is an installed one.
+        // Cargo runs a program by its path. A name without a path is an installed program.
         let built = Path::new(name).parent().filter(|parent| !parent.as_os_str().is_empty());
         match (self.cargo, built) {
             (Some((PACKAGE, package)), Some(built)) => self.by_cargo(package, built),
@@ -55,7 +55,7 @@ impl Start<'_> {
         if !features.is_empty() {
             words.extend(["--features".to_owned(), features.join(",")]);
         }
-        // The package lies in `crates/cli` of what was cloned, and cargo runs it from anywhere in that.
+        // The package is `crates/cli` of a clone, and cargo runs it from anywhere in the clone.
         let clone = package.ancestors().nth(2).unwrap_or(package);
         if !self.directory.is_some_and(|directory| directory.starts_with(clone)) {
             let manifest = clone.join("Cargo.toml");
@@ -66,7 +66,7 @@ impl Start<'_> {
     }
 }
 
-/// How to start this program again.
+/// The words that start this program again.
 fn again() -> &'static str {
     static AGAIN: OnceLock<String> = OnceLock::new();
     AGAIN.get_or_init(|| {
@@ -103,7 +103,8 @@ pub(super) fn same_command() -> String {
     command(arguments())
 }
 
-/// The arguments of a command that uses a checkpoint, with that of this step. `--step` is another name of `--at`.
+/// The arguments of a command that uses a checkpoint, changed to the checkpoint of this step. `--step` is another name of
+/// `--at`.
 fn at(arguments: impl Iterator<Item = String>, step: u64) -> Vec<String> {
     let is_step = |name: &str| name == "--at" || name == "--step";
     let mut words: Vec<String> = arguments.collect();
@@ -123,7 +124,7 @@ fn at(arguments: impl Iterator<Item = String>, step: u64) -> Vec<String> {
     kept
 }
 
-/// An argument as a shell takes it.
+/// An argument quoted for a shell.
 fn quoted(argument: &str) -> Cow<'_, str> {
     // Only a zero byte cannot be quoted, and no argument has one.
     shlex::try_quote(argument).unwrap_or(Cow::Borrowed(argument))
@@ -140,11 +141,11 @@ pub(super) fn resume(from: &ResumeFrom) -> String {
     command(arguments)
 }
 
-/// What to run after an error of a command that has read the config `written`, on lines.
+/// The commands to run after an error of a command that has read the config `written`, one on a line.
 pub(super) fn after(error: &Error, written: Option<&Written>) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(from) = error.resume_from() {
-        // A damaged checkpoint changes nothing else of the command.
+        // The same command with another checkpoint.
         let is_damaged = matches!(error, Error::Checkpoint { .. });
         let same = is_damaged && written.is_some_and(|written| written.has_at);
         lines.push(match from.step.filter(|_| same) {

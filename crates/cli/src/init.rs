@@ -129,7 +129,7 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
     print_line(&lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Refuses a target that cannot be, before anything is looked at.
+/// Refuses a target that cannot be written, before any file is read.
 fn check_target(output: &Path, force: bool) -> Result<()> {
     if output.extension().is_none_or(|extension| extension != "toml") {
         let problem =
@@ -149,7 +149,7 @@ fn exists(output: &Path) -> Error {
     Error::config("--output", problem)
 }
 
-/// The error with the option that helps, instead of a key of the config that is not there yet.
+/// The error with the option that helps, instead of a key: the config does not exist yet.
 fn by_option(error: Error) -> Error {
     let Error::Config { key, problem, .. } = &error else { return error };
     let option = key.rsplit('.').next().filter(|key| ["field", "subset", "part"].contains(key));

@@ -27,7 +27,7 @@ train.accumulate batches before batch s * train.accumulate.
 With --batch the stream is opened at the nearest cursor before that batch: of --from if it is given, or
 else of the trail that the run in train.out left (cursors.jsonl); without one it is read from its start.";
 
-/// How much of a piece is shown, in characters. With the margin it is less than a hundred.
+/// How many characters of a piece are shown: fewer than a hundred with the margin.
 const EXCERPT: usize = 90;
 
 #[derive(Debug, Args)]
@@ -130,7 +130,7 @@ fn of_run(run: &RunConfig, batch: u64) -> Result<Option<Cursor>> {
     if left.is_file() { trail::nearest(left, batch) } else { Ok(None) }
 }
 
-/// Only the trainer knows where a run is.
+/// Without the trainer there are no runs.
 #[cfg(not(feature = "train"))]
 fn of_run(_: &RunConfig, _: u64) -> Result<Option<Cursor>> {
     Ok(None)
@@ -143,7 +143,7 @@ fn not_delivered(config: &Config, batch: u64, next: u64) -> Error {
     Error::config("--batch", format!("batch {batch} is {why}; the next one here is batch {next}"))
 }
 
-/// Opens the stream at `cursor`. One of a run with another order or other exclusions is passed over, unless it
+/// Opens the stream at `cursor`. A cursor of another order or with other exclusions is skipped, unless it
 /// `is_asked_for`.
 async fn open(config: &Config, cursor: Option<Cursor>, is_asked_for: bool) -> Result<Loader> {
     let Some(cursor) = cursor else { return super::open(config, Loader::builder(config)).await };
@@ -161,7 +161,7 @@ async fn open(config: &Config, cursor: Option<Cursor>, is_asked_for: bool) -> Re
     }
 }
 
-/// Whether a cursor was refused because its run read other things, or left out others, than the config says.
+/// Whether a cursor was refused because its run read or excluded other documents than the config says.
 fn is_of_another_stream(error: &Error) -> bool {
     match error {
         Error::Fingerprint { .. } => true,
@@ -186,7 +186,7 @@ fn shown(batch: &Batch) -> Shown<'_> {
     }
 }
 
-/// The beginning of a text in quotes, with what is not printed escaped.
+/// The beginning of a text in quotes, with unprintable characters escaped.
 fn excerpt(text: &str) -> String {
     let mut shown = String::from("\"");
     let mut length = 0;

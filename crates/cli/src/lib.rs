@@ -1,4 +1,4 @@
-//! The program: its commands, and their output. [`run`] is all of it.
+//! The program: its commands and their output. [`run`] runs all of it.
 //!
 //! With `--json` standard output has one JSON object per line and nothing else; if a command fails, the last one is
 //! `{"error": …}`. Everything for people goes to standard error.
@@ -83,10 +83,10 @@ const ABOUT: &str = match cfg!(feature = "train") {
 /// The exit code of a run that was interrupted and saved: 128 plus the number of SIGINT, as in shells.
 const INTERRUPTED: u8 = 130;
 
-/// How long threads without work are kept.
+/// How long idle threads are kept.
 const KEPT_ALIVE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What errors of standard output have as their path.
+/// The path in errors of standard output.
 const STANDARD_OUTPUT_NAME: &str = "standard output";
 
 #[derive(Debug, Parser)]
@@ -183,7 +183,7 @@ enum Command {
 }
 
 impl Args {
-    /// The arguments that the program was called with. Wrong ones are told, and give an exit code; so does `--help`.
+    /// Parses the program's arguments. If they are wrong, or `--help` is among them, the result is an exit code.
     fn read(program: &Program) -> std::result::Result<Self, ExitCode> {
         // clap draws colors on a dumb terminal if `CI` is set.
         let color = if terminal::takes_colors() { ColorChoice::Auto } else { ColorChoice::Never };
@@ -205,19 +205,13 @@ impl Command {
         }
     }
 
-    /// Whether this is a rank beside the first of several that train together, which alone is watched.
-    #[cfg(not(feature = "train"))]
+    /// Whether this process is one of several ranks that train together, and not the first, which reports for all.
     fn is_aside(&self) -> bool {
+        #[cfg(feature = "train")]
+        if cfg!(feature = "mpi") && matches!(self, Self::Train(_)) {
+            return World::launched(&PipelineConfig::default()).is_ok_and(|world| world.rank > 0);
+        }
         false
-    }
-
-    /// Whether this is a rank beside the first of several that train together, which alone is watched.
-    #[cfg(feature = "train")]
-    fn is_aside(&self) -> bool {
-        let launched = || World::launched(&PipelineConfig::default());
-        cfg!(feature = "mpi")
-            && matches!(self, Self::Train(_))
-            && launched().is_ok_and(|world| world.rank > 0)
     }
 
     /// Where the keys of the config that the command reads are written.
@@ -276,13 +270,13 @@ impl Written {
         let Error::Config { key, .. } = &error else { return error };
         match RunConfig::locate(self.config.as_deref(), self.settings.all(), key) {
             Ok(Some(place)) => error.at(place),
-            // It has been read before. If that fails now, the error says enough without it.
+            // The file was read before. If it cannot be read now, the error has no place.
             _ => error,
         }
     }
 }
 
-/// Opens a loader, and says so if it takes long.
+/// Opens a loader, with a message if it takes long.
 async fn open(config: &Config, builder: LoaderBuilder) -> Result<Loader> {
     let _slow = progress::slow(match config.tokenizer.is_learned() {
         true => "listing the files, and learning a tokenizer from them",
@@ -291,7 +285,7 @@ async fn open(config: &Config, builder: LoaderBuilder) -> Result<Loader> {
     builder.open().await
 }
 
-/// Opens the tokenizer, or learns it, and says so if it takes long.
+/// Opens the tokenizer, or learns it, with a message if it takes long.
 async fn open_tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     let _slow = progress::slow(match config.tokenizer.is_learned() {
         true => "learning a tokenizer from the corpus",
@@ -341,7 +335,7 @@ fn raise_open_files() {
     }
 }
 
-/// Makes a write beyond the limit on a file's length an error like others, instead of a signal that ends the program unsaved.
+/// Turns a write beyond the limit on a file's length into an error. Otherwise a signal would end the program unsaved.
 fn block_too_long_files() {
     #[cfg(unix)]
     {
@@ -350,7 +344,7 @@ fn block_too_long_files() {
     }
 }
 
-/// A runtime on all cores. It keeps the threads that it has, as a system that is full may refuse new ones.
+/// A runtime on all cores. It keeps its threads, because a busy system may refuse new ones.
 fn runtime() -> Result<Runtime> {
     let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     threads::check(workers + threads::LEAST)?;
@@ -361,17 +355,17 @@ fn runtime() -> Result<Runtime> {
 
 /// Reads the arguments, runs one command on a new runtime, and turns its result into an exit code.
 ///
-/// It says what goes wrong itself. It sets up the log, so call it once in a process.
+/// It prints errors itself. It sets up the log, so call it once in a process.
 pub fn run(program: Program) -> ExitCode {
     block_too_long_files();
-    let code = Args::read(program::start(program)).map_or_else(|code| code, obey);
-    // A host such as Python does not flush Rust's output at its end. If nobody reads it, it has been said.
+    let code = Args::read(program::start(program)).map_or_else(|code| code, execute);
+    // A host such as Python does not flush Rust's output when it ends. A reader that is gone has been reported.
     let _ = std::io::Write::flush(&mut std::io::stdout());
     code
 }
 
 /// Runs one command.
-fn obey(args: Args) -> ExitCode {
+fn execute(args: Args) -> ExitCode {
     raise_open_files();
     let Args { command, json } = args;
     let is_aside = command.is_aside();
@@ -387,7 +381,7 @@ fn obey(args: Args) -> ExitCode {
         Err(error) => return Failure::from(error).say(None, json),
     };
     let written = command.written();
-    // Left after all has been said: the others may wait for this process.
+    // After all output: leaving may wait for the other processes.
     #[cfg(feature = "train")]
     let mut peers = Peers::ALONE;
     let done = runtime.block_on(async {
@@ -419,7 +413,7 @@ fn obey(args: Args) -> ExitCode {
         }
         Ok::<_, Failure>(ExitCode::SUCCESS)
     });
-    // Nobody waits for jobs that are still running when the command has ended.
+    // Jobs that still run when the command has ended are dropped.
     runtime.shutdown_background();
     done.unwrap_or_else(|failure| {
         let failure = match &written {
@@ -440,7 +434,7 @@ fn print_json(value: &impl serde::Serialize) -> Result<()> {
     print_text(&format!("{line}\n"))
 }
 
-/// Prints what was written to `output`: to standard error if `output` is standard output, which has something else.
+/// Prints that `output` was written: to standard error if `output` is standard output.
 fn print_written(output: &Path, value: &impl serde::Serialize, line: &str, json: bool) -> Result<()> {
     match (atomic::is_standard_output(output), json) {
         (true, _) => progress::say(line),
@@ -455,7 +449,7 @@ fn print_line(line: &str) -> Result<()> {
     print_text(&format!("{}\n", terminal::shown(line)))
 }
 
-/// Prints text as it is. If the reader has gone away, as `head` does, that is an error and not a panic.
+/// Prints text. A reader that is gone, such as `head`, is an error and not a panic.
 fn print_text(text: &str) -> Result<()> {
     output::to_stdout(text.as_bytes()).map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e))
 }

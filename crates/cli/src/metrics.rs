@@ -42,7 +42,7 @@ impl FromStr for Address {
     }
 }
 
-/// What is served.
+/// The metrics to serve.
 #[derive(Debug)]
 pub(super) struct Metrics {
     /// Taken when serving begins.
@@ -67,13 +67,13 @@ impl Metrics {
             Ok((listener, bound))
         };
         let (listener, bound) = bind().map_err(|e| Error::io(address.to_string(), "serve metrics", e))?;
-        // The log is not set up yet.
+        // Not by the log, which is not set up yet.
         let to_whom = if bound.ip().is_loopback() { "" } else { ", for anyone who can reach it" };
         progress::say(&format!("metrics are at http://{bound}/metrics{to_whom}"));
         Ok(Self { listener: Mutex::new(Some(listener)), state: Arc::default() })
     }
 
-    /// Serves from now on, even before there are meters. Call it within a runtime.
+    /// Begins to serve, even before there are meters. Call it within a runtime.
     pub(super) fn serve(&self) {
         let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(listener) = listener {

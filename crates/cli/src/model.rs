@@ -69,14 +69,14 @@ impl ModelCommand {
     }
 }
 
-/// A type by its name.
+/// Parses the name of a type.
 fn dtype() -> impl TypedValueParser<Value = WeightDtype> {
     let types = WeightDtype::ALL;
     PossibleValuesParser::new(types.map(WeightDtype::name))
         .map(move |name| types.into_iter().find(|dtype| dtype.name() == name).unwrap_or_default())
 }
 
-/// A number of bytes as it is written.
+/// Parses a number of bytes.
 fn size(text: &str) -> std::result::Result<ByteCount, String> {
     let size = text.parse().ok().filter(|size: &ByteCount| size.0 > 0);
     size.ok_or_else(|| "give a number of bytes that is at least 1, such as 2GiB".to_owned())
@@ -100,7 +100,7 @@ pub(super) async fn run(command: ModelCommand, json: bool) -> Result<()> {
 async fn export(args: ExportArgs, json: bool) -> Result<()> {
     let run = RunDirectory::open(&args.run)?;
     let config = run.config_at(args.step.unwrap_or(u64::MAX), args.settings.all())?;
-    // What the model was trained with, whatever it is loaded with.
+    // The model was trained without the settings of this command.
     let trained = run.config_at(args.step.unwrap_or(u64::MAX), &[])?;
     Export::check(&config.model, &args.output)?;
     let slow = progress::slow("exporting the model");

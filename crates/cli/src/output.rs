@@ -41,19 +41,19 @@ mod unix {
     /// How long a reader has after the program was asked to stop.
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// How often a request to stop is looked for.
+    /// How often a blocked write checks for a request to stop.
     const APART: Duration = Duration::from_millis(50);
 
-    /// How long a write waits that had too little room.
+    /// How long a write waits for more room.
     const MOMENT: Duration = Duration::from_millis(1);
 
-    /// What a pipe that is ready takes at once, in bytes: Linux's PIPE_BUF.
+    /// How many bytes a pipe takes at once when it is ready: Linux's PIPE_BUF.
     const PIECE: usize = 4096;
 
-    /// Set by the signals themselves: threads of the runtime may all wait for a reader, and then nothing else hears them.
+    /// Set by the signal handler: the threads of the runtime may all wait for a reader.
     static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-    /// From now on `signal` asks the program to stop. Its other handlers stay.
+    /// Lets `signal` end the wait for readers. Its other handlers stay.
     pub(crate) fn hear(signal: i32) -> Result<()> {
         signal_hook::flag::register(signal, ASKED.clone()).map(drop)
     }
@@ -70,11 +70,11 @@ mod unix {
         Ok(())
     }
 
-    /// The same pipe or terminal, so that a write to it fails where it would wait. Being ready is not enough to know that
-    /// it will not: a terminal is ready if it has room for one byte, and another program may fill a pipe first.
+    /// The same pipe or terminal, with writes that fail instead of waiting. Checking that it is ready is not enough: a
+    /// terminal is ready if it has room for one byte, and another program may fill a pipe first.
     ///
-    /// It is opened a second time, because the standard streams are shared with other programs, which want to wait.
-    /// `None` for other outputs, and if the system refuses it, as it does with the terminal of another user.
+    /// It is opened a second time, because the standard streams are shared with programs that rely on waiting. `None` for
+    /// other outputs, and if the system refuses, as for the terminal of another user.
     #[cfg(target_os = "linux")]
     fn opened_anew(out: BorrowedFd<'_>) -> Option<File> {
         use std::fs::metadata;
@@ -117,7 +117,7 @@ mod unix {
             match poll(&mut [PollFd::new(out, PollFlags::POLLOUT)], timeout) {
                 Ok(0) if left.is_zero() => return Err(unread()),
                 Ok(0) | Err(Errno::EINTR) => {}
-                // An error is told by the write.
+                // The write reports an error.
                 _ => return Ok(()),
             }
         }
@@ -127,7 +127,7 @@ mod unix {
         Error::new(ErrorKind::BrokenPipe, "nobody reads it")
     }
 
-    /// How long a reader still has.
+    /// How much longer a write may wait for its reader.
     fn left() -> Duration {
         static SINCE: OnceLock<Instant> = OnceLock::new();
         match ASKED.load(Ordering::Relaxed) {

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use clap::Command;
 
-/// The groups: what they are for, and the first command of each. The commands up to the next group's first follow it, as
-/// they stand in the program.
+/// The groups: their purpose, and the first command of each. The other commands of a group follow it, in the program's
+/// order.
 const GROUPS: [(&str, &str); 4] = [
     ("Begin", "init"),
     ("Train", "train"),
@@ -22,7 +22,7 @@ pub(super) fn template(program: &Command) -> String {
     )
 }
 
-/// The commands with what each of them does, below the heads of their groups.
+/// The commands with their descriptions, below the heads of their groups.
 fn list(program: &Command) -> String {
     let styles = program.get_styles();
     let (head, literal) = (styles.get_header(), styles.get_literal());

@@ -55,10 +55,10 @@ pub(super) struct PrepareArgs {
     verify: bool,
 }
 
-/// More parts than there are segments of anything.
+/// More parts than any corpus has segments.
 const MOST_PARTS: usize = 1_000_000;
 
-/// Reads a part, such as `3/100`.
+/// Parses a part, such as `3/100`.
 fn part(text: &str) -> Result<World, String> {
     let refused = || format!("{text:?} is not a part: write the third of a hundred as 3/100");
     let (part, size) = text.split_once('/').ok_or_else(refused)?;
@@ -92,7 +92,7 @@ fn made(prepared: &Prepared, seconds: f64) -> String {
 }
 
 pub(super) async fn run(args: PrepareArgs, json: bool) -> Result<ExitCode> {
-    // From here on a request to stop is always heard.
+    // Requests to stop are caught from here on.
     let words = Words {
         first: "stopping; ask again to stop at once",
         second: "stopped at once, as was asked: the same command goes on with the last file that is whole",
@@ -120,7 +120,7 @@ fn shown(bar: &Progress, begun: Instant) -> impl Fn(Prepared) + Send + Sync + 's
     let slow = Mutex::new(Some(progress::slow("preparing token shards")));
     move |prepared: Prepared| {
         if !shown.is_hidden() {
-            // From now on the bar says it.
+            // The bar shows it from here on.
             slow.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
         shown.set_steps(prepared.of);
@@ -187,7 +187,7 @@ async fn finished(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints how far the shards of each source are, on a line for each. The exit code is 0 if nothing is missing.
+/// Prints the progress of each source's shards. The exit code is 0 if nothing is missing.
 fn said_status(all: &[PrepareStatus], json: bool) -> Result<ExitCode> {
     for status in all {
         match json {

@@ -1,4 +1,4 @@
-//! How the program was started: this decides how it starts itself again, and the commands that it suggests.
+//! How the program was started: it starts itself again, and suggests commands, in the same way.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -9,14 +9,14 @@ use std::sync::OnceLock;
 pub struct Program {
     /// Its arguments. The first is the name that it was called by.
     pub args: Vec<OsString>,
-    /// The words that start it again, before its arguments: a file, or an interpreter and what it is told.
+    /// The words that start it again, before its arguments: a file, or an interpreter and its arguments.
     pub command: Vec<OsString>,
-    /// Keeps the memory that is given back, before training begins.
+    /// Sets the allocator to keep memory, before training begins.
     pub keep_memory: fn(),
 }
 
 impl Default for Program {
-    /// This process, as it was started.
+    /// How this process was started.
     fn default() -> Self {
         let own = std::env::current_exe().map_or_else(|_| super::NAME.into(), OsString::from);
         Self { args: std::env::args_os().collect(), command: vec![own], keep_memory: || {} }
@@ -25,7 +25,7 @@ impl Default for Program {
 
 static PROGRAM: OnceLock<Program> = OnceLock::new();
 
-/// Says how the program was started. Only the first call counts.
+/// Sets how the program was started. Only the first call counts.
 pub(super) fn start(program: Program) -> &'static Program {
     PROGRAM.get_or_init(|| program)
 }
@@ -36,17 +36,17 @@ pub(super) fn program() -> &'static Program {
 }
 
 impl Program {
-    /// The arguments behind the name.
+    /// The arguments after the name.
     pub(super) fn arguments(&self) -> impl Iterator<Item = &OsString> {
         self.args.iter().skip(1)
     }
 
-    /// The name that it was called by; none if it has no arguments at all.
+    /// The name that it was called by; `None` if there are no arguments at all.
     pub(super) fn name(&self) -> Option<String> {
         self.args.first().map(|name| name.to_string_lossy().into_owned())
     }
 
-    /// The file that starts it again, and what comes before its arguments.
+    /// The file that starts it again, and the words before its arguments.
     pub(super) fn again(&self) -> (OsString, Vec<OsString>) {
         match self.command.split_first() {
             Some((file, before)) => (file.clone(), before.to_vec()),

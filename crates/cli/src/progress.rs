@@ -25,17 +25,17 @@ fn bars() -> &'static MultiProgress {
     BARS.get_or_init(|| MultiProgress::with_draw_target(steady::target()))
 }
 
-/// Prints a line on standard error, above the progress if there is one. It is fine if nobody reads it.
+/// Prints a line on standard error, above the progress if there is one. Errors are ignored.
 pub(super) fn say(line: &str) {
     bars().suspend(|| drop(output::to_stderr(format!("{}\n", terminal::shown(line)).as_bytes())));
 }
 
-/// How far a command is, on standard error. It is hidden where that is not a terminal.
+/// The progress of a command, on standard error. It is hidden where that is not a terminal.
 #[derive(Clone, Debug)]
 pub(super) struct Progress(ProgressBar);
 
 impl Progress {
-    /// Progress of so many steps, some of them done before. 0 steps have no known end.
+    /// The progress of so many steps, some of them done before. 0 if their number is not known.
     pub(super) fn new(steps: u64, done: u64) -> Self {
         let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = bars().add(ProgressBar::new(steps).with_style(style).with_position(done));
@@ -54,12 +54,12 @@ impl Progress {
         self.0.position()
     }
 
-    /// Sets how many steps there are.
+    /// Sets the number of steps.
     pub(super) fn set_steps(&self, steps: u64) {
         self.0.set_length(steps);
     }
 
-    /// Shows that so many steps are done. `messages` says the rest, in ways that get shorter.
+    /// Shows that so many steps are done. `messages` are one message in ever shorter forms.
     pub(super) fn show(&self, done: u64, messages: &[String]) {
         self.0.set_position(done);
         if self.is_hidden() {
@@ -70,7 +70,7 @@ impl Progress {
         self.0.set_message(fitted(&BarState { done, of, left }, messages, terminal::width()));
     }
 
-    /// Takes it away.
+    /// Removes it.
     pub(super) fn clear(&self) {
         self.0.finish_and_clear();
     }

@@ -1,4 +1,4 @@
-//! What a config file says without the trainer: the loader's part.
+//! The config of a program without the trainer: the loader's part.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use millstream::error::ConfigPlace;
 use millstream::{Config, Result};
 
-/// Stands for the config of a run, which only the trainer knows.
+/// Stands in for the trainer's type of this name.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct RunConfig {

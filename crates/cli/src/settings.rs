@@ -18,7 +18,7 @@ impl Settings {
     }
 }
 
-/// A setting as it was written, if it can be one.
+/// Checks that a setting has the form `KEY=VALUE`, and returns it unchanged.
 fn key_value(text: &str) -> std::result::Result<String, String> {
     match text.split_once('=') {
         Some((key, _)) if !key.trim().is_empty() => Ok(text.to_owned()),

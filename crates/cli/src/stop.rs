@@ -37,8 +37,8 @@ impl Requests {
         };
     }
 
-    /// Ready when somebody insists, after the first request. SIGHUP is not counted: the system, the shell and the
-    /// session's manager may each send one for the same closed terminal, and SIGTERM with it.
+    /// Ready on a second request, after the first. SIGHUP does not count: the system, the shell and the session's manager
+    /// may each send one for the same closed terminal, and SIGTERM with it.
     async fn second(&mut self) {
         if !self.was_asked {
             self.asked.next().await;
@@ -60,19 +60,18 @@ pub(super) fn requested() -> impl Future<Output = ()> + Send + 'static {
     }
 }
 
-/// What people are told when they ask the program to stop.
+/// The messages to whoever asks the program to stop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words {
     /// The answer to the first request.
     pub(super) first: &'static str,
-    /// The answer to a second one, which ends the program with what is not saved.
+    /// The answer to a second request, which ends the program without saving.
     pub(super) second: &'static str,
     pub(super) json: bool,
 }
 
 /// Ready on the first request to stop. A second request ends the program at once, after `last`. Both are answered with
-/// `words`, if there are some. Requests are caught from the call on, and are answered even while nobody polls what is
-/// returned.
+/// `words`, if there are any. Requests are caught and answered from the call on, even while nobody polls the future.
 pub(super) fn announced(
     words: Option<Words>,
     last: impl FnOnce() + Send + 'static,
@@ -83,7 +82,7 @@ pub(super) fn announced(
         // Without a handler the system's default stays: the program stops at once.
         let Ok(mut requests) = requests else { return std::future::pending().await };
         requests.first().await;
-        // Whoever waited for it may be gone.
+        // The receiver may be gone.
         let _ = stop.send(());
         if let Some(words) = words {
             progress::say(words.first);
@@ -94,7 +93,7 @@ pub(super) fn announced(
         std::process::exit(code.into());
     });
     async move {
-        // The sender is kept as long as the program runs.
+        // The task keeps the sender as long as the program runs.
         let _ = stopped.await;
     }
 }
@@ -121,7 +120,7 @@ fn requests() -> io::Result<Requests> {
         output::hear(kind.as_raw_value())?;
         Ok::<_, io::Error>(SignalStream::new(signal(kind)?).boxed())
     };
-    // Looked up before it is caught. A program under `nohup` goes on without its terminal.
+    // Asked before SIGHUP is caught. A program under `nohup` goes on without its terminal.
     let hung_up = match hang_ups_end_it() {
         true => caught(SignalKind::hangup())?,
         false => stream::pending().boxed(),
@@ -139,8 +138,8 @@ fn requests() -> io::Result<Requests> {
     Ok(Requests { asked, hung_up: stream::pending().boxed(), was_asked: false })
 }
 
-/// Whether SIGHUP ended the program when it started. The kernel says so on Linux. Elsewhere only an unsafe call does, so
-/// SIGHUP stays as it is there.
+/// Whether SIGHUP would end the program, by the settings that it was started with. Linux tells it in a file. Elsewhere only
+/// an unsafe call does, so SIGHUP is not caught there.
 #[cfg(unix)]
 fn hang_ups_end_it() -> bool {
     use std::sync::OnceLock;
@@ -151,7 +150,7 @@ fn hang_ups_end_it() -> bool {
     })
 }
 
-/// Whether SIGHUP is one of the signals of a mask, as `/proc/self/status` writes it.
+/// Whether SIGHUP is in a mask of `/proc/self/status`.
 #[cfg(unix)]
 fn has_hang_ups(mask: &str) -> Option<bool> {
     let mask = u64::from_str_radix(mask, 16).ok()?;

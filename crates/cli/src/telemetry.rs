@@ -22,7 +22,7 @@ pub(super) struct TelemetryArgs {
     metrics_addr: Option<Address>,
 }
 
-/// The trace file and the metrics of a run, if they are wanted. Clones share them.
+/// The trace file and the metrics of a run, if the options ask for them. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Telemetry {
     trace: Option<Trace>,
@@ -37,7 +37,7 @@ impl Telemetry {
         Ok(Self { trace, metrics: metrics.map(Arc::new) })
     }
 
-    /// The trace that gets the spans of the log's subscriber.
+    /// The trace, for the log's subscriber.
     pub(super) fn trace(&self) -> Option<&Trace> {
         self.trace.as_ref()
     }
@@ -48,14 +48,14 @@ impl Telemetry {
         self.metrics.as_deref()
     }
 
-    /// Serves metrics from now on. They are empty until a loader is watched. Call it within a runtime.
+    /// Begins to serve metrics, which are empty until a loader is watched. Call it within a runtime.
     pub(super) fn serve(&self) {
         if let Some(metrics) = &self.metrics {
             metrics.serve();
         }
     }
 
-    /// Shows this loader from now on. Call it within a runtime.
+    /// Begins to trace and serve this loader. Call it within a runtime.
     pub(super) fn watch(&self, watch: &Watch) {
         if let Some(trace) = &self.trace {
             trace.watch(watch.clone());
@@ -65,7 +65,7 @@ impl Telemetry {
         }
     }
 
-    /// Ends the trace file. Later spans are not in it.
+    /// Ends the trace file. Later spans are dropped.
     pub(super) fn finish(&self) {
         if let Some(trace) = &self.trace {
             trace.finish();
@@ -73,7 +73,7 @@ impl Telemetry {
     }
 }
 
-/// Ends the trace file when it is dropped, also by a panic.
+/// Ends the trace file when it is dropped, by a panic too.
 #[derive(Debug)]
 pub(super) struct Finish(pub(super) Telemetry);
 

@@ -7,15 +7,15 @@ use std::io::{self, IsTerminal};
 
 use terminal::Term;
 
-/// The width of a terminal that does not tell its own.
+/// The width of a terminal that does not tell it.
 const WIDTH: usize = 80;
 
-/// Whether standard error is a terminal that can draw over what it shows.
+/// Whether standard error is a terminal that can redraw a line.
 pub(super) fn draws() -> bool {
     io::stderr().is_terminal() && has_escapes(env::var_os("TERM").as_deref())
 }
 
-/// Whether colors are wanted there.
+/// Whether standard error has colors.
 pub(super) fn has_colors() -> bool {
     io::stderr().is_terminal() && takes_colors()
 }
@@ -25,14 +25,13 @@ pub(super) fn takes_colors() -> bool {
     has_escapes(env::var_os("TERM").as_deref()) && !is_set(env::var_os("NO_COLOR").as_deref())
 }
 
-/// How many characters a line has. A full last column would make some terminals begin another line.
+/// How many characters fit in a line: one less than its columns, because some terminals wrap a full line.
 pub(super) fn width() -> usize {
     let columns = Term::stderr().size_checked().map_or(WIDTH, |(_, columns)| usize::from(columns));
     columns.saturating_sub(1).max(1)
 }
 
-/// The text with its control characters written out. Names of files and columns may have any, and a terminal would obey
-/// them.
+/// The text with its control characters escaped. Names of files and columns may have any, and a terminal would obey them.
 pub(super) fn shown(text: &str) -> Cow<'_, str> {
     written_out(text, |c| c.is_control() && !matches!(c, '\n' | '\t'))
 }
@@ -65,7 +64,7 @@ fn has_escapes(term: Option<&OsStr>) -> bool {
     }
 }
 
-/// By the convention of no-color.org, nothing is the same as unset.
+/// Whether `NO_COLOR` is set. By the convention of no-color.org, an empty value does not count.
 fn is_set(variable: Option<&OsStr>) -> bool {
     variable.is_some_and(|value| !value.is_empty())
 }

@@ -45,7 +45,7 @@ pub(super) struct Trace {
 #[derive(Debug)]
 struct TraceState {
     rows: Rows,
-    /// None once it is finished.
+    /// `None` when it is finished.
     file: Option<TraceFile>,
 }
 
@@ -122,7 +122,7 @@ fn is_wanted(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && metadata.target() == TARGET
 }
 
-/// An event of the trace, with the names of the format.
+/// An event of the trace, with the format's keys.
 #[derive(Serialize)]
 struct Event<'a> {
     name: &'a str,
@@ -175,7 +175,7 @@ where
         let Some(span) = cx.span(id) else { return };
         let mut fields = Fields::default();
         attributes.record(&mut fields);
-        // Spans have no parents. This one lies in the span that is entered on this thread.
+        // Its parent is the span that this thread has entered.
         let around = cx
             .lookup_current()
             .and_then(|around| around.extensions().get::<Open>().map(|open| open.row.clone()));

@@ -97,7 +97,7 @@ impl TrainArgs {
             (None, Some(run)) => of_run(run).ok(),
             _ => None,
         };
-        // What is wrong with the config is said once there is one rank to say it.
+        // A wrong config is reported later, by one rank.
         Peers::join(&pipeline.unwrap_or_default())
     }
 
@@ -128,9 +128,9 @@ struct Last<'a> {
     #[serde(flatten)]
     outcome: &'a Outcome,
     sample: Option<String>,
-    /// What was predicted for the model, in bytes.
+    /// The predicted memory, in bytes.
     predicted_memory: Memory,
-    /// The most that the process had, in bytes; `None` if the device has memory of its own.
+    /// The peak memory of the process, in bytes; `None` if the device has its own memory.
     peak_memory: Option<u64>,
     meters: Option<Meters>,
 }
@@ -148,7 +148,7 @@ pub(super) async fn run(
     let (resumed, config) = peers.agree(args.open(given, &peers))?;
     let data = peers.agree(with_stored_tokenizer(&config.data).await)?;
     let config = RunConfig { data, ..config };
-    // From here on a request to stop is always heard.
+    // Requests to stop are caught from here on.
     let seen = telemetry.clone();
     let stopping = peers.is_first().then_some(Words {
         first: "stopping after this step; ask again to stop at once",
@@ -192,13 +192,13 @@ pub(super) async fn run(
     Ok(if is_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
-/// Says what an interrupted run has saved, and how it goes on.
+/// Prints the checkpoint of an interrupted run, and the command that resumes it.
 fn say_saved(config: &RunConfig, outcome: &Outcome, meters: Option<Meters>, json: bool) {
     let from = ResumeFrom { run: config.train.out.clone(), step: None, settings: Vec::new() };
     progress::say(&format!("saved {} after step {}", outcome.checkpoint.display(), outcome.step));
     progress::say(&format!("resume with: {}", hint::resume(&from)));
     if !json {
-        // All is saved, and whoever asked may be gone, with the terminal.
+        // All is saved, and the terminal may be gone.
         drop(print_waits(outcome, meters));
     }
 }
@@ -214,7 +214,7 @@ fn finish(
 ) -> Result<()> {
     let sampling = sampling(&config.data, tokenizer, config.train.sample_tokens);
     let prompt = &config.train.prompt;
-    // Taken before the sample, which is made by a model of its own.
+    // Read before the sample, which loads another model.
     let peak_memory = peak_rss_bytes().filter(|_| config.train.device == "flex");
     if json {
         let wanted = config.train.sample_tokens > 0;
@@ -233,7 +233,7 @@ fn finish(
         let bits = outcome.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.3} bits per byte"));
         print_line(&format!("  validation loss  {loss:.3}{bits}"))?;
     }
-    // A run that was finished already has no rate.
+    // A session without steps has no rate.
     let has_trained = outcome.tokens_per_second > 0.0;
     if has_trained {
         print_line(&format!(
@@ -271,7 +271,7 @@ fn finish(
     Ok(())
 }
 
-/// What the newest model of the config's run makes of the prompt.
+/// The sample: the prompt, continued by the newest model of the config's run.
 fn sample(
     config: &RunConfig,
     tokenizer: &dyn Tokenizer,
@@ -282,13 +282,13 @@ fn sample(
     complete(&model, tokenizer, prompt, sampling, |_| Ok(()))
 }
 
-/// Keeps the sample in the run's directory.
+/// Saves the sample in the run's directory.
 fn keep(config: &RunConfig, outcome: &Outcome, text: String) -> Result<()> {
     let sample = Sample { step: outcome.step, prompt: config.train.prompt.clone(), text };
     RunDirectory::open(&config.train.out)?.save_sample(&sample)
 }
 
-/// Prints what the trainer waited for, and the table of stages.
+/// Prints the stage that the trainer waited for, and the table of stages.
 fn print_waits(outcome: &Outcome, meters: Option<Meters>) -> Result<()> {
     if let Some(verdict) = &outcome.verdict {
         print_line(&verdict.to_string())?;

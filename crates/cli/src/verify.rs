@@ -141,7 +141,7 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode, Failur
     Ok(if report.mismatches == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What is to be compared. A tokenizer that has to be learned is written to `directory`.
+/// The plan of the comparison. A tokenizer that has to be learned is written to `directory`.
 async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan, Failure> {
     let (program, arguments) = match &args.program {
         Some(program) => command(program)?,
@@ -201,7 +201,7 @@ fn command(program: &Path) -> Result<(PathBuf, Vec<String>), Failure> {
     }
 }
 
-/// The error with the option that is wrong, instead of the plan's field of that name.
+/// The error with the option that is wrong, instead of the plan's field.
 fn by_option(error: Error) -> Failure {
     match error {
         Error::Config { key, problem, .. } if ["batches", "workers", "depth", "world"].contains(&&*key) => {
@@ -235,7 +235,7 @@ fn summary(report: &Report) -> Summary<'_> {
     Summary { report, seconds, difference }
 }
 
-/// This program as a child.
+/// The command that runs this program as a child.
 pub(super) async fn child() -> Result<ExitCode> {
     match millstream::verify::serve(Loader::builder).await? {
         true => Ok(ExitCode::SUCCESS),

@@ -123,12 +123,6 @@ impl RunConfig {
         Self { model, ..self }
     }
 
-    /// Sets how the model is trained.
-    #[must_use]
-    pub fn with_train(self, train: TrainConfig) -> Self {
-        Self { train, ..self }
-    }
-
     /// Checks every value against its bounds. The error names the key, the value and the bound. With `train.init`,
     /// `[model]` is checked against the directory that it names instead, when training starts.
     ///

@@ -5,6 +5,7 @@
 //! | `language_model`, `hidden` | the trait of models that the trainer needs; their matrices of hidden layers |
 //! | `tensors`, `scope`, `documents` | its inputs: a batch on a device, which ids are targets, where documents begin |
 //! | `gpt`, `attention`, `mlp`, `norm`, `rope` | a decoder-only transformer |
+//! | `shape` | its parameters before there is one, and their names in other libraries |
 //! | `init`, `random` | its first weights |
 //! | `generate` | text from it |
 //! | `unigram` | a model that knows only how frequent each token is, to compare with |
@@ -21,6 +22,7 @@ mod norm;
 mod random;
 mod rope;
 mod scope;
+pub(crate) mod shape;
 mod tensors;
 mod unigram;
 

@@ -1,26 +1,27 @@
-//! Models as the Hugging Face libraries keep them: a directory with `config.json`, `model.safetensors` and a tokenizer.
+//! Hugging Face model directories: `config.json`, `model.safetensors` and a tokenizer.
 //!
 //! [`Pretrained`] reads such a directory, and [`Export`] writes one.
 //!
 //! | file | what |
 //! |---|---|
 //! | `files` | the names of its files |
-//! | `description` | the contents of `config.json`, and what is refused |
-//! | `names` | which of its tensors make which of our parameters |
-//! | `weights` | its tensors, where they are and their values |
-//! | `replace` | a model whose parameters become theirs |
-//! | `template` | the tokens that its tokenizer is to put before a text |
-//! | `origin` | the files that an export keeps of the model that its run began from |
+//! | `description` | `config.json`, read and written; the models that are refused |
+//! | `layout` | the values of our parameters from its tensors, and back |
+//! | `weights` | where its tensors are, and their values |
+//! | `replace` | puts these values into a model |
+//! | `template` | the tokens that an export's tokenizer puts before a text |
+//! | `origin` | the files of the model that a run began from, which its export keeps |
 //! | `dtype` | the type of an export's weights |
-//! | `export`, `shards`, `partial` | the way back: the directory, the files of tensors, and how it takes its place |
+//! | `export`, `shards`, `partial` | an export, its files of tensors, and how it takes its place |
 //!
 //! Held in memory, besides the model: one parameter at a time, up to three times as f32.
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use crate::config::{ModelConfig, RunConfig};
+use crate::model::shape::{Part, parts};
 use crate::model::{Gpt, Initial};
 use crate::{device, file_names};
 use millstream::bounded;
@@ -34,7 +35,7 @@ mod description;
 mod dtype;
 mod export;
 mod files;
-mod names;
+mod layout;
 mod origin;
 mod partial;
 mod replace;
@@ -46,7 +47,7 @@ use description::Description;
 pub use dtype::WeightDtype;
 pub use export::Export;
 use files::{ADAPTER, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
-use names::{Entry, entries};
+use layout::gather;
 pub use origin::Origin;
 pub(super) use origin::copy_origin;
 use replace::replace;
@@ -54,8 +55,8 @@ use weights::Weights;
 
 const TOKENIZER_BYTES: u64 = 1 << 30;
 
-/// Loads a config for training, with each `key=value` on top, and with the shape of the model that `train.init` names: a
-/// key of `[model]` that is written must be as that model has it, and the others are taken from it.
+/// Loads a config for training, with each `key=value` on top. If `train.init` names a model, `[model]` is its shape: a key
+/// that is written must have the model's value, and the others are taken from the model.
 ///
 /// # Errors
 /// As [`RunConfig::load_with`] and [`resolved`].
@@ -67,8 +68,8 @@ pub fn load(path: &Path, settings: &[String]) -> Result<RunConfig> {
     pretrained.resolve(&RunConfig::load_over(path, settings, &shape)?)
 }
 
-/// Returns the config with the shape of the model that `train.init` names. Without that it stays as it is. A `[model]`
-/// that is the default counts as left out: only [`load`] can tell that it was written.
+/// Returns the config with the shape of the model that `train.init` names, or unchanged if it names none. A `[model]` with
+/// the defaults counts as left out: only [`load`] knows whether it was written.
 ///
 /// # Errors
 /// As [`Pretrained::open`] and [`Pretrained::apply_shape`]; [`Error::Config`] if a tokenizer would be learned, whose ids would
@@ -80,7 +81,7 @@ pub fn resolved(config: &RunConfig) -> Result<RunConfig> {
     }
 }
 
-/// The error that a tokenizer is not that of the model, which is at `path`.
+/// The error that a tokenizer is not the model's, which is at `path`.
 fn other_tokenizer(path: &Path) -> Error {
     let problem = format!(
         "set it to {:?}, which is the model's tokenizer: the ids of another one would mean other text",
@@ -89,43 +90,16 @@ fn other_tokenizer(path: &Path) -> Error {
     Error::config("tokenizer.path", problem)
 }
 
-/// The keys of `[model]` for a shape. A key that is left out has the value that follows from the others, or null.
-fn keys(model: &ModelConfig) -> [(&'static str, Value); 14] {
-    let ModelConfig {
-        layers,
-        d_model,
-        heads,
-        kv_heads: _,
-        head_dim: _,
-        qkv_bias,
-        qk_norm,
-        d_ff,
-        activation,
-        tied,
-        vocab_size,
-        rope_theta,
-        rope_scaling,
-        norm_epsilon,
-    } = model;
-    [
-        ("layers", json!(layers)),
-        ("d_model", json!(d_model)),
-        ("heads", json!(heads)),
-        ("kv_heads", json!(model.kv_heads())),
-        ("head_dim", json!(model.head_dim())),
-        ("qkv_bias", json!(qkv_bias)),
-        ("qk_norm", json!(qk_norm)),
-        ("d_ff", json!(d_ff)),
-        ("activation", json!(activation)),
-        ("tied", json!(tied)),
-        ("vocab_size", json!(vocab_size)),
-        ("rope_theta", json!(rope_theta)),
-        ("rope_scaling", json!(rope_scaling)),
-        ("norm_epsilon", json!(norm_epsilon)),
-    ]
+/// The keys of `[model]` that are set, with the values that follow from others.
+fn keys(model: &ModelConfig) -> Map<String, Value> {
+    let (kv_heads, head_dim) = (Some(model.kv_heads()), Some(model.head_dim()));
+    match serde_json::to_value(ModelConfig { kv_heads, head_dim, ..model.clone() }) {
+        Ok(Value::Object(keys)) => keys,
+        _ => Map::new(),
+    }
 }
 
-/// A `tokenizer.json` without its template: the parts that decide the ids of a text itself.
+/// A `tokenizer.json` without its template, which does not change the ids of the text itself.
 fn without_template(mut tokenizer: Value) -> Value {
     if let Some(keys) = tokenizer.as_object_mut() {
         keys.remove("post_processor");
@@ -133,7 +107,7 @@ fn without_template(mut tokenizer: Value) -> Value {
     tokenizer
 }
 
-/// A message about a path that is not a model's directory, with the remedy.
+/// Why a path is not a model directory, and what to do.
 fn no_model(path: &Path) -> String {
     let is_gguf =
         |path: &Path| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
@@ -175,18 +149,18 @@ fn no_model(path: &Path) -> String {
     }
 }
 
-/// A model in a directory of the Hugging Face libraries. Its shape and the names of its weights are known and checked;
-/// the weights are not read yet.
+/// A Hugging Face model directory. Its shape, and the names and shapes of its tensors, are read and checked; the weights
+/// are read by [`load`](Self::load).
 #[derive(Debug)]
 pub struct Pretrained {
     directory: PathBuf,
     description: Description,
     weights: Weights,
-    entries: Vec<Entry>,
+    parts: Vec<Part>,
 }
 
 impl Pretrained {
-    /// Reads the description of a model. Anything that cannot be trained here exactly is refused.
+    /// Opens a model directory. A model that cannot be trained here exactly is refused.
     ///
     /// # Errors
     /// [`Error::Config`] with the file and what is not supported in it; [`Error::Io`] if it cannot be read.
@@ -207,9 +181,9 @@ impl Pretrained {
             let problem = format!("num_hidden_layers is {layers}, and the files have only {tensors} tensors");
             return Err(Error::config(config.display().to_string(), problem));
         }
-        let entries = entries(&description.model, description.vocab);
-        weights.check(&entries)?;
-        Ok(Self { directory, description, weights, entries })
+        let parts = parts(&description.model, description.vocab);
+        weights.check(&parts)?;
+        Ok(Self { directory, description, weights, parts })
     }
 
     /// The model's shape, for `[model]`.
@@ -222,8 +196,8 @@ impl Pretrained {
         self.description.positions()
     }
 
-    /// The ids that end a text: those of `generation_config.json` if it names some, as in transformers, or else those of
-    /// `config.json`.
+    /// The ids that end a text, as transformers finds them: those of `generation_config.json`, or of `config.json` if that
+    /// names none.
     ///
     /// # Errors
     /// [`Error::Config`] if `generation_config.json` is damaged, [`Error::Io`] if it cannot be read.
@@ -241,8 +215,8 @@ impl Pretrained {
         Ok(template.unwrap_or_default().before.into_iter().map(|(_, id)| id).collect())
     }
 
-    /// How special tokens that a text spells out are read: as such, as transformers does, unless
-    /// `split_special_tokens` is true in its `tokenizer_config.json`.
+    /// How special tokens in a text are read, as transformers reads them: as special tokens, or as text if
+    /// `split_special_tokens` is true in `tokenizer_config.json`.
     ///
     /// # Errors
     /// [`Error::Io`] if that file cannot be read, [`Error::Config`] if it is not JSON.
@@ -261,10 +235,10 @@ impl Pretrained {
         Ok(if is_split { SpecialTokens::Text } else { SpecialTokens::Parse })
     }
 
-    /// The path of its tokenizer, which it must have.
+    /// The path of its tokenizer.
     ///
     /// # Errors
-    /// [`Error::Config`] if it is not.
+    /// [`Error::Config`] if it has none.
     pub fn own_tokenizer(&self) -> Result<PathBuf> {
         self.tokenizer().ok_or_else(|| {
             let problem = format!("it has no {TOKENIZER}, without which the model's ids have no meaning");
@@ -272,7 +246,7 @@ impl Pretrained {
         })
     }
 
-    /// The text of its tokenizer's file, if it has one.
+    /// Its `tokenizer.json`, if it has one.
     fn tokenizer_json(&self) -> Result<Option<Vec<u8>>> {
         let Some(path) = self.tokenizer() else { return Ok(None) };
         let text = bounded::read(&path, TOKENIZER_BYTES);
@@ -296,21 +270,21 @@ impl Pretrained {
     /// Returns `config` with this model's shape in `[model]`.
     ///
     /// # Errors
-    /// [`Error::Config`] with the first key of `[model]` that says another shape, or if rows are longer than the model
-    /// can see.
+    /// [`Error::Config`] with a key of `[model]` that has another value, or if rows are longer than the model can see.
     pub fn apply_shape(&self, config: &RunConfig) -> Result<RunConfig> {
         let model = self.model();
         let vocab_size = config.model.vocab_size.or(model.vocab_size);
         let asked = ModelConfig { vocab_size, ..config.model.clone() };
-        let mut shapes = keys(&asked).into_iter().zip(keys(model));
+        let (here, there) = (keys(&asked), keys(model));
+        let others = here.keys().chain(there.keys()).filter(|key| here.get(*key) != there.get(*key));
+        // The key to name is the one that was set, and not one that follows from it.
+        let first = others.min_by_key(|key| ["kv_heads", "head_dim"].contains(&key.as_str()));
         if config.model != ModelConfig::default()
-            && let Some(((key, here), (_, there))) = shapes.find(|((_, here), (_, there))| here != there)
+            && let Some(key) = first
         {
-            let said = |value: Value| match value {
-                Value::Null => "not set".to_owned(),
-                value => value.to_string(),
-            };
-            let (here, there, directory) = (said(here), said(there), self.directory.display());
+            let said =
+                |keys: &Map<String, Value>| keys.get(key).map_or("not set".to_owned(), Value::to_string);
+            let (here, there, directory) = (said(&here), said(&there), self.directory.display());
             let problem = format!("it is {here} here and {there} in {directory}; leave it out");
             return Err(Error::config(format!("model.{key}"), problem));
         }
@@ -325,8 +299,7 @@ impl Pretrained {
         Ok(RunConfig { model: model.clone(), ..config.clone() })
     }
 
-    /// Warns of rows that are longer than the texts that the model was made for, and of a tokenizer that cannot be compared
-    /// with the model's own.
+    /// Warns if the model has no tokenizer to compare the run's with, and if rows are longer than the model was made for.
     pub fn warn(&self, config: &RunConfig) {
         if self.tokenizer().is_none() && config.data.tokenizer.kind != TokenizerKind::Bytes {
             tracing::warn!(
@@ -343,10 +316,11 @@ impl Pretrained {
         }
     }
 
-    /// Checks that a tokenizer's ids mean the same to the model: that it is the model's own, if that has one.
+    /// Checks that a tokenizer is the model's own, if the model has one.
     ///
     /// # Errors
-    /// [`Error::Config`] if it is another one, or has more ids; [`Error::Io`] if the model's own cannot be read.
+    /// [`Error::Config`] if it is another one, or has more ids than the model; [`Error::Io`] if the model's own cannot be
+    /// read.
     pub fn check_tokenizer(&self, tokenizer: &dyn Tokenizer) -> Result<()> {
         let own: Option<Value> = self.tokenizer_json()?.and_then(|json| serde_json::from_slice(&json).ok());
         let used = tokenizer.tokenizer_json().and_then(|json| serde_json::from_str(json).ok());
@@ -377,7 +351,7 @@ impl Pretrained {
         }
     }
 
-    /// Reads the weights into `model`, which must have been made with this shape.
+    /// Reads the weights into `model`, which must have this shape.
     ///
     /// # Errors
     /// [`Error::Io`] if a file cannot be read, [`Error::Train`] if `model` has another shape, [`Error::Config`] if a tied
@@ -387,16 +361,16 @@ impl Pretrained {
             self.weights.check_tied()?;
         }
         let (model, loaded) = replace(model, |path, len| self.values(path, len))?;
-        match self.entries.iter().find(|entry| !loaded.contains(&entry.path)) {
-            Some(Entry { path, .. }) => Err(self.other_shape(&format!("it has no parameter {path}"))),
+        match self.parts.iter().find(|part| !loaded.contains(&part.path)) {
+            Some(Part { path, .. }) => Err(self.other_shape(&format!("it has no parameter {path}"))),
             None => Ok(model),
         }
     }
 
-    /// The error that a model to load into has another shape than this one.
+    /// The error that the model to load into has another shape.
     fn other_shape(&self, how: &str) -> Error {
         let directory = self.directory.display();
-        Error::Train(format!("the model to fill has another shape than the one in {directory}: {how}"))
+        Error::Train(format!("the model to load into has another shape than the one in {directory}: {how}"))
     }
 
     /// Loads the model without autodiff on the device of `config`, for [`generate`](crate::generate()).
@@ -414,9 +388,8 @@ impl Pretrained {
 
     /// The `len` values of one of our parameters.
     fn values(&self, path: &str, len: usize) -> Result<Vec<f32>> {
-        let entry = self.entries.iter().find(|entry| entry.path == path && entry.len() == len);
-        match entry {
-            Some(entry) => entry.gather(|name| self.weights.read(name)),
+        match self.parts.iter().find(|part| part.path == path && part.len() == len) {
+            Some(part) => gather(part, |name| self.weights.read(name)),
             None => Err(self.other_shape(&format!("only it has a parameter {path} of {len} values"))),
         }
     }

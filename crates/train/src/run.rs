@@ -5,7 +5,8 @@
 //! | `ready`, `devices` | the checks before a run begins; the part of a run that each device has |
 //! | `replicas`, `rank` | a rank for each device of this process; one rank: its trainer and its loader |
 //! | `drive`, `session` | the work before and after the steps; the loop over them |
-//! | `queue`, `clock` | steps queued on a device; how the time was spent |
+//! | `queue` | steps queued on a device |
+//! | `reports`, `clock` | the reports of a session; how its time was spent |
 
 use std::future::Future;
 use std::pin::pin;
@@ -26,6 +27,7 @@ mod queue;
 mod rank;
 mod ready;
 mod replicas;
+mod reports;
 mod session;
 
 pub use drive::drive;

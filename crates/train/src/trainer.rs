@@ -71,13 +71,12 @@ pub struct Trainer<M = Gpt> {
     /// Taken out while it is stepped, so that its parameters are changed in place.
     model: Option<M>,
     optimizer: Optimizer,
-    /// Makes the optimizer, if it is a custom one.
     custom: Option<Custom<M>>,
     unigram: Unigram,
     state: State,
     cursor: Option<Cursor>,
     peers: Peers,
-    /// How long the steps waited for the peers and summed with them, since it was last asked for.
+    /// How long the steps have waited for the peers and summed with them since [`take_summed`](Self::take_summed).
     summed: Duration,
 }
 
@@ -96,7 +95,7 @@ impl Trainer {
         Self::from_pretrained(&Pretrained::open(directory)?, config, tokenizer)
     }
 
-    /// A trainer of a model that exists.
+    /// A trainer of the model of `train.init`.
     pub(super) fn from_pretrained(
         pretrained: &Pretrained,
         config: &RunConfig,
@@ -112,7 +111,7 @@ impl Trainer {
     /// A trainer of a model of the shape of `[model]`.
     fn with_gpt(config: &RunConfig, tokenizer: &dyn Tokenizer, initial: Initial) -> Result<Self> {
         config.validate()?;
-        // With `train.init` that has not been checked.
+        // `RunConfig::validate` leaves `[model]` out if there is a `train.init`.
         config.model.validate()?;
         let vocab = config.model.vocab_size.unwrap_or(tokenizer.vocab_size());
         Memory::new(config, vocab).check(config)?;
@@ -148,7 +147,7 @@ impl<M: LanguageModel> Trainer<M> {
     ) -> Result<Self> {
         config.validate()?;
         let device = device::open(&config.train)?.autodiff();
-        // Drawn now, once: burn draws weights when they are first used, which would be on several threads.
+        // burn draws weights when they are first used, which would be on several threads.
         let model = make(&device).materialize();
         let fingerprint = fingerprint::for_model(&model, config, tokenizer);
         Self::from_model(config, tokenizer, device, model, fingerprint)
@@ -183,8 +182,9 @@ impl<M: LanguageModel> Trainer<M> {
     /// the model: any [`burn::optim::Optimizer`], or a [`ModuleOptimizer`] with one for each group of parameters. Call it
     /// before the first step, and before [`restored`](Self::restored).
     ///
-    /// The learning rate of each step, the clip and `accumulate` are the config's. Checkpoints have its moments. They do not
-    /// have its settings: give it the same ones when you resume.
+    /// The learning rate of each step, the clip and `accumulate` are the config's. Checkpoints have the optimizer's moments
+    /// and its name: its type's, or that of the function that makes a [`ModuleOptimizer`]. They do not have its settings:
+    /// give it the same ones when you resume.
     ///
     /// ```no_run
     /// use burn::optim::LionConfig;
@@ -208,8 +208,8 @@ impl<M: LanguageModel> Trainer<M> {
         Self { custom: Some(custom), ..self }
     }
 
-    /// Loads the model of `checkpoint`, its moments and numbers. The run then continues bit for bit as without a break,
-    /// on the same kind of machine, if the batches continue at the [`cursor`](Self::cursor).
+    /// Loads the model of `checkpoint`, its moments and numbers. On the same kind of machine, the run then continues bit
+    /// for bit as without a break, if the batches continue at the [`cursor`](Self::cursor).
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if the model had another shape, tokenizer or optimizer, or if the checkpoint is damaged;
@@ -217,7 +217,7 @@ impl<M: LanguageModel> Trainer<M> {
     pub fn restored(mut self, checkpoint: &Checkpoint) -> Result<Self> {
         checkpoint.check_model(&self.state.model)?;
         let model = checkpoint.model(self.take_model())?;
-        // After the model: its parameters have now taken the ids that the moments are stored under.
+        // After the model: its parameters now have the ids of the saved ones, which the moments are stored under.
         let optimizer = match &self.custom {
             Some(custom) => custom.optimizer(&self.config.train, &model),
             None => Optimizer::new(&self.config.train, &model)?,
@@ -239,8 +239,8 @@ impl<M: LanguageModel> Trainer<M> {
         Self { parts, ..self }
     }
 
-    /// Saves a checkpoint under `parent`, keeps the newest `train.keep`, and returns its path. With peers, rank 0 writes
-    /// one for all of them.
+    /// Saves a checkpoint under `parent`, removes all but the newest `train.keep`, and returns the new one's path. With
+    /// peers, rank 0 writes one for all ranks.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::Train`] if it cannot be written, or if the parameters of the peers differ; earlier
@@ -261,7 +261,7 @@ impl<M: LanguageModel> Trainer<M> {
         })
     }
 
-    /// Adds time spent waiting for batches to the run's seconds; steps add their own time.
+    /// Adds time spent waiting for batches to the run's seconds. Steps add theirs.
     pub fn waited(&mut self, time: Duration) {
         self.state.seconds += time.as_secs_f64();
     }
@@ -298,7 +298,7 @@ impl<M: LanguageModel> Trainer<M> {
         &self.config
     }
 
-    /// Whether a batch fits the model.
+    /// Refuses a batch whose rows are too long for the model, or which has ids beyond its vocabulary.
     fn check(&self, batch: &Batch) -> Result<()> {
         if batch.rows() == 0 {
             return Ok(());

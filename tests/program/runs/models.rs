@@ -156,7 +156,7 @@ fn each_of_a_models_end_ids_ends_a_text() {
     fs::write(&generation, json!({ "eos_token_id": ["</s>"] }).to_string()).expect("written");
     let said = project.fail(&["generate", "model", "file"]);
     assert!(
-        said.contains("model/generation_config.json: eos_token_id is \"</s>\", which is not an id"),
+        said.contains("model/generation_config.json: eos_token_id is \"</s>\", and must be a whole number"),
         "{said}"
     );
 }

@@ -14,11 +14,12 @@ use safetensors::{Dtype, SafeTensors};
 use tempfile::TempDir;
 
 use super::{LENGTH, config, export, tensors};
+use crate::small;
 
 const VOCAB: usize = 260;
 
 pub(super) fn base() -> ModelConfig {
-    ModelConfig { layers: 2, d_model: 16, heads: 4, d_ff: 24, ..ModelConfig::default() }
+    ModelConfig { heads: 4, ..small::shape() }
 }
 
 pub(super) fn model(config: &ModelConfig) -> Gpt {

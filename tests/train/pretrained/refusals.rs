@@ -69,8 +69,8 @@ fn what_a_config_says_and_we_do_not_do() {
         ("num_hidden_layers", json!(1_u64 << 60), "num_hidden_layers is 1152921504606846976, and the files"),
         ("num_attention_heads", json!(0), "must be at least 1"),
         ("max_position_embeddings", json!(0), "max_position_embeddings is 0, and must be at least 1"),
-        ("eos_token_id", json!(-1), "eos_token_id is -1, which is not an id"),
-        ("eos_token_id", json!(["</s>"]), "eos_token_id is \"</s>\", which is not an id"),
+        ("eos_token_id", json!(-1), "eos_token_id is -1, and must be a whole number"),
+        ("eos_token_id", json!(["</s>"]), "eos_token_id is \"</s>\", and must be a whole number"),
         ("rope_scaling", json!({ "rope_type": "yarn", "type": "linear" }), "the type yarn"),
     ] {
         let mut config = good.clone();
@@ -275,8 +275,8 @@ fn files_that_are_damaged_or_lie() {
         (Vec::new(), "damaged or cut off"),
         (good[..4].to_vec(), "damaged or cut off"),
         (good[..100].to_vec(), "damaged or cut off"),
-        (good[..good.len() - 1].to_vec(), "and its header speaks of"),
-        ([&good[..], &[0]].concat(), "and its header speaks of"),
+        (good[..good.len() - 1].to_vec(), " by its header: it is damaged"),
+        ([&good[..], &[0]].concat(), " by its header: it is damaged"),
         (longer(u64::MAX), "damaged or cut off"),
         (longer(good.len() as u64 - 7), "damaged or cut off"),
         (longer(10), "its header is not that of a safetensors file"),
@@ -379,7 +379,7 @@ fn a_tokenizer_that_is_not_the_models() {
 fn a_shape_of_ones_own_is_not_the_models() {
     let (_place, directory) = written();
     let mut config = config(&directory);
-    config.model.layers = 3;
+    config.model = ModelConfig { layers: 3, ..base() };
     let error = resolved(&config).expect_err("refused").to_string();
     assert!(
         error.starts_with("model.layers: it is 3 here and 2 in ") && error.ends_with("; leave it out"),

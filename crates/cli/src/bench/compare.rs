@@ -95,7 +95,7 @@ pub(crate) struct CompareArgs {
 }
 
 impl CompareArgs {
-    /// What takes the batches.
+    /// The consumer of the batches.
     fn takes(&self) -> Takes {
         #[cfg(feature = "train")]
         if self.train {
@@ -151,11 +151,11 @@ pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failu
     config.data = with_stored_tokenizer(&config.data).await?;
     let out = args.output.clone().unwrap_or_else(|| beside_run(&config));
     let mut plan = plan(&args, config)?;
-    // If the results cannot be written, say so before anything is measured.
+    // Results that cannot be written must be known before they are measured.
     let there = out.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     tempfile::tempfile_in(there).map_err(|e| Error::io(there, "write to the directory", e))?;
     let tokenizer = tokenizer(&plan.config.data).await?;
-    // The same if a loader refuses its config.
+    // So must a config that a loader refuses.
     for shape in &plan.shapes {
         Loader::builder(&plan.shaped(*shape).data)
             .with_tokenizer(tokenizer.clone())
@@ -200,7 +200,7 @@ pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-/// A directory beside the run's, which must stay empty for the run.
+/// A directory beside the run's, which must stay empty until the run begins.
 #[cfg(feature = "train")]
 fn beside_run(config: &RunConfig) -> PathBuf {
     let run = &config.train.out;
@@ -209,7 +209,7 @@ fn beside_run(config: &RunConfig) -> PathBuf {
     run.with_file_name(name)
 }
 
-/// Only the trainer knows where a run is.
+/// Without the trainer there are no runs.
 #[cfg(not(feature = "train"))]
 fn beside_run(_: &RunConfig) -> PathBuf {
     "compare".into()

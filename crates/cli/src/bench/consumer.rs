@@ -11,8 +11,8 @@ use millstream::{Batch, Result};
 #[cfg(feature = "train")]
 use millstream_train::{RunConfig, Trainer};
 
-/// How a simulated trainer spends its time. The values have no help of their own: it would make that of a command longer
-/// than a screen.
+/// How a simulated trainer spends its time. The values have no help texts, which would make a command's help longer than a
+/// screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Spend {
@@ -40,8 +40,8 @@ impl Consumer {
         Ok(Self::Trainer(Box::new(Trainer::new(config, tokenizer)?)))
     }
 
-    /// Reads every id, as a copy to a device would, and takes its time over it, but for what is left when
-    /// `is_stopped`; or makes a step.
+    /// Reads every id, as a copy to a device would, and spends the time of a simulated step, until `is_stopped`; or does
+    /// a real step.
     pub(super) fn take(&mut self, batch: &Batch, is_stopped: impl Fn() -> bool) -> Result<()> {
         match self {
             #[cfg(feature = "train")]

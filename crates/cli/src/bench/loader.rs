@@ -87,7 +87,7 @@ struct Report {
 pub(super) async fn run(args: LoaderArgs, telemetry: &Telemetry, json: bool) -> Result<ExitCode> {
     let config = with_stored_tokenizer(&args.config.load()?.data).await?;
     let wanted = args.batches.get();
-    // Heard also while the consumer is busy with a batch.
+    // On a thread, so that a busy consumer hears of it too.
     let mut stop = tokio::spawn(stop::requested());
     let (opened, mut loader) = match select(&mut stop, pin!(open(&args, &config))).await {
         Either::Left(_) => {
@@ -174,7 +174,7 @@ impl Report {
             }
         }
         if let Some(peak) = self.peak_rss_bytes {
-            // The budget reserves the most that text can become, and some of that is never used.
+            // Reserved for the most that text can become; some of it is never used.
             let (taken, budget) = (self.meters.peak_bytes_in_flight, self.meters.budget_bytes);
             let reserved = format!("{} of {} MiB of the budget reserved", taken >> 20, budget >> 20);
             print_line(&format!("peak memory: {} MiB of the whole process, {reserved}", peak >> 20))?;

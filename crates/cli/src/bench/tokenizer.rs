@@ -114,7 +114,7 @@ async fn measure(config: &Config, tokenizer: &dyn Tokenizer, batches: u64) -> Re
     })
 }
 
-/// The documents of a round, or fewer if fewer tokens are still wanted.
+/// The documents of a round, or fewer if they have the tokens that are left to encode.
 async fn read<S>(documents: &mut S, tokens: usize) -> Result<Vec<Document>>
 where
     S: futures::Stream<Item = Result<millstream::Tracked<Document>>> + Unpin,

@@ -16,16 +16,16 @@ use millstream_train::{Checkpoint, Pretrained, RunConfig, RunDirectory};
 pub(super) struct Training<'a> {
     #[serde(flatten)]
     config: &'a TrainConfig,
-    /// What a GPU's driver calls it.
+    /// The device's name in its driver, if it is a GPU.
     device_name: Option<String>,
     /// The step of the newest checkpoint in `train.out`.
     checkpoint_step: Option<u64>,
     cost: Cost,
-    /// If the run may not fit into the machine's memory, or its checkpoints not on the disk.
+    /// Warnings that the run may not fit into memory, or its checkpoints on the disk.
     warnings: Vec<String>,
 }
 
-/// What the run would take.
+/// The predicted cost of the run.
 #[derive(Serialize)]
 struct Cost {
     parameters: f64,
@@ -81,7 +81,7 @@ impl<'a> Training<'a> {
         })
     }
 
-    /// What is told of it: titles and texts.
+    /// The lines to print: titles and texts.
     pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
         let Self { config, device_name, checkpoint_step, cost, warnings } = self;
         let part = device_name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which tokenizer a starter config names.
+//! The tokenizer of a starter config.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use super::text::Ids;
 use millstream::config::SourceKind;
 use millstream::{Error, Result, bounded};
 
-/// The names that the end of a document has in tokenizers.
+/// The usual tokens for the end of a document.
 const ENDS: [&str; 8] =
     ["<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "<EOS>", "[EOS]", "[SEP]"];
 
-/// The tokenizer that was given, or one that lies beside the corpus, or one that has to be learned.
+/// The tokenizer that was given, or one that lies beside the corpus, or one to be learned.
 pub(super) fn ids(given: Option<&Path>, paths: &[PathBuf], parts: &[Part]) -> Result<Ids> {
     if let Some(path) = given {
         return file(path);
@@ -24,7 +24,7 @@ pub(super) fn ids(given: Option<&Path>, paths: &[PathBuf], parts: &[Part]) -> Re
         false => path.with_file_name("tokenizer.json"),
     };
     let mut candidates: Vec<PathBuf> = paths.iter().map(beside).collect();
-    // Tokens of shards mean something only to the tokenizer that made them, which lies beside them if it has a file.
+    // The ids of shards belong to the tokenizer that made them, which lies beside them if it has a file.
     let shards: Vec<&Part> = parts.iter().filter(|part| part.config.kind == SourceKind::Shards).collect();
     match shards.is_empty() {
         true => candidates.push("tokenizer.json".into()),
@@ -41,7 +41,7 @@ fn file(path: &Path) -> Result<Ids> {
     let mut text = Vec::new();
     let read = bounded::open(path).and_then(|mut file| file.read_to_end(&mut text));
     read.map_err(|e| Error::io(path, "read the tokenizer", e))?;
-    // A file of ranks is no JSON, and has no names for its special tokens.
+    // A file of ranks is not JSON, and does not name its special tokens.
     let tokenizer: Value = serde_json::from_slice(&text).unwrap_or_default();
     let added = tokenizer["added_tokens"].as_array().into_iter().flatten();
     let names: Vec<&str> = added.filter_map(|token| token["content"].as_str()).collect();

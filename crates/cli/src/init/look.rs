@@ -17,11 +17,11 @@ const TRIED: usize = 5;
 /// Names of files that are about a corpus and not part of it.
 const ABOUT: [&str; 6] = ["readme", "license", "licence", "changelog", "requirements", "dataset_infos"];
 
-/// Extensions of files that are text and no corpus: settings, lists of checksums, indexes.
+/// Extensions of text files that are not a corpus: settings, lists of checksums, indexes.
 const SETTINGS: [&str; 13] =
     ["toml", "yaml", "yml", "lock", "cfg", "ini", "crc", "sha256", "md5", "idx", "svg", "log", "json"];
 
-/// The parts of the corpus at the paths. Those that are alike are one.
+/// The parts of the corpus at the paths. Equal ones are joined.
 pub(super) async fn parts(args: &InitArgs) -> Result<Vec<Part>> {
     let mut all: Vec<Part> = Vec::new();
     for path in &args.paths {
@@ -42,7 +42,7 @@ pub(super) async fn parts(args: &InitArgs) -> Result<Vec<Part>> {
     Ok(all)
 }
 
-/// Looks at a path. What cannot be a part of the corpus is refused.
+/// The parts of the corpus at a path. A path that cannot be one is refused.
 fn metadata(path: &Path) -> Result<Metadata> {
     let shown = path.display();
     let problem = if path.to_string_lossy().contains("://") {
@@ -63,7 +63,7 @@ fn metadata(path: &Path) -> Result<Metadata> {
     Err(Error::Corpus { problem })
 }
 
-/// The part that is one file. What it is has to be clear.
+/// The part that is one file, whose format must be known.
 async fn file(path: &Path, args: &InitArgs) -> Result<Part> {
     let shown = path.display();
     let problem = match recognize(path)? {
@@ -94,7 +94,7 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Vec<Part>> {
     let listing = listing(path).await?;
     let files: Vec<&Path> = listing.iter().map(PathBuf::as_path).collect();
     let mut parts = Vec::new();
-    // Shards in directories within it are read by what describes them.
+    // Shards in its directories are read through their descriptions.
     let described =
         files.iter().filter(|file| file.ends_with("manifest.json") || file.ends_with("index.json"));
     let within: BTreeSet<&Path> = described.filter_map(|file| file.parent()).collect();
@@ -110,7 +110,7 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Vec<Part>> {
     for file in files.into_iter().filter(|file| !shards.iter().any(|shards| file.starts_with(shards))) {
         groups.entry(extension(file)).or_default().push(file);
     }
-    // Files without an extension are the corpus only where there are no others.
+    // Files without an extension count only if there are no others.
     let nameless = groups.remove("");
     for (extension, files) in &groups {
         parts.extend(group(path, extension, files, args).await?);
@@ -119,7 +119,7 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Vec<Part>> {
         parts.extend(group(path, "", files, args).await?);
     }
     if parts.is_empty() {
-        // What is wrong with one of them says more than that there is no text.
+        // The error of one file says more than that there is no text.
         for files in groups.values().chain(&nameless) {
             file(files[0], args).await?;
         }
@@ -131,7 +131,7 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Vec<Part>> {
         );
         return Err(Error::Corpus { problem });
     }
-    // Beside files of records, plain text is about them.
+    // Beside files of records, plain text is documentation.
     let is_plain = |part: &Part| part.config.kind == SourceKind::Text;
     let text = |plain: bool| -> u64 {
         parts.iter().filter(|part| is_plain(part) == plain).map(|part| part.size.text).sum()
@@ -152,10 +152,10 @@ async fn whole(kind: SourceKind, path: &Path, args: &InitArgs) -> Result<Part> {
 
 /// The files below a directory that may be a part of the corpus, in order.
 async fn listing(path: &Path) -> Result<Vec<PathBuf>> {
-    // Not even the beginning of such a source's files is read.
+    // Opening a source whose documents are files reads none of them.
     let all = SourceConfig { document: DocumentKind::File, ..SourceConfig::text(below(path, "/**/*")) };
     let source = match Source::open(&[all]).await {
-        // There are none.
+        // The directory has no files.
         Err(Error::Corpus { .. }) => return Ok(Vec::new()),
         opened => opened?,
     };
@@ -164,7 +164,7 @@ async fn listing(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(files.filter(is_part).map(Path::to_owned).collect())
 }
 
-/// Whether what has this name in a directory is likely no part of the corpus.
+/// Whether a file or a directory with this name is probably not a part of the corpus.
 fn is_about(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_lowercase();
     name.starts_with('_') || ABOUT.contains(&name.split('.').next().unwrap_or_default())
@@ -187,28 +187,28 @@ async fn group(directory: &Path, extension: &str, files: &[&Path], args: &InitAr
     Ok(None)
 }
 
-/// A path without what says that it begins here, as the paths of listed files are.
+/// A path without `./`, like the paths of listed files.
 fn plain(path: &Path) -> PathBuf {
     path.components().filter(|part| *part != Component::CurDir).collect()
 }
 
-/// The pattern of what lies below a directory.
+/// The pattern of files below a directory.
 fn below(directory: &Path, rest: &str) -> String {
     let name = directory.to_string_lossy();
     let pattern = format!("{}{rest}", exactly(name.trim_end_matches('/')));
-    // What begins with a tilde would be the home directory.
+    // A tilde would mean the home directory.
     match pattern.strip_prefix("./").filter(|short| !short.starts_with('~')) {
         Some(short) => short.to_owned(),
         None => pattern,
     }
 }
 
-/// The pattern that only this path matches, as a config has it.
+/// The pattern in a config that only this path matches.
 fn exactly(path: &str) -> String {
     literal(&glob::Pattern::escape(path).replace('{', "[{]"))
 }
 
-/// A path that is not a pattern, as a config has it: without variables.
+/// A path for a config key that is not a pattern: its variables escaped.
 fn literal(path: &str) -> String {
     let path = path.replace('$', "$$");
     if path.starts_with('~') { format!("./{path}") } else { path }

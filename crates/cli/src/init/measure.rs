@@ -1,4 +1,4 @@
-//! About how much a source has: some of it is read as a loader reads it.
+//! Estimates the size of a source, by reading a part of it as a loader would.
 
 use std::slice;
 
@@ -18,7 +18,7 @@ const MOST: u64 = 256 << 20;
 /// About how many times longer the text of such a source is than its files.
 const UNPACKED: f64 = 4.0;
 
-/// About how much a source has.
+/// The estimated size of a source.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Size {
     pub(super) files: u64,
@@ -45,7 +45,7 @@ pub(super) async fn size(config: &SourceConfig) -> Result<Size> {
     if config.kind == SourceKind::Shards {
         return Ok(Size { files, text: stored, documents: source.stored_documents(), after_blank: 0 });
     }
-    // Of a large source, one split in so many.
+    // Of a large source, one split in `lanes` is read.
     let lanes = (stored / READ).clamp(1, source.splits().max(1) as u64);
     let lane = Lane { lanes: lanes as usize, ..Lane::default() };
     let mut all = source.lane(lane, &LaneCursor::default());
@@ -78,7 +78,7 @@ pub(super) async fn size(config: &SourceConfig) -> Result<Size> {
     Ok(Size { files, text: scaled(text), documents: scaled(documents), after_blank: scaled(after_blank) })
 }
 
-/// How much text the first records of a source have in a field, in bytes. Numbers are none, however many digits they have.
+/// How much text the first records of a source have in a field, in bytes. Numbers do not count as text.
 pub(super) async fn text_at(config: &SourceConfig, field: &str) -> usize {
     let config = SourceConfig { field: Some(field.to_owned()), ..config.clone() };
     let Ok(source) = Source::open(&[config]).await else { return 0 };

@@ -9,7 +9,7 @@ use millstream::config::{DocumentKind, OnError, SourceConfig, SourceKind};
 use millstream::source::extension;
 use millstream::{Error, Result, Source};
 
-/// The names that the text usually has, the most usual first.
+/// The usual names of the field with the text, the most usual first.
 const USUAL: [&str; 10] =
     ["text", "content", "txt", "body", "document", "article", "raw_content", "markdown", "story", "md"];
 
@@ -19,13 +19,13 @@ const WHOLE: [&str; 26] = [
     "kt", "scala", "hs", "lua", "sh", "sql", "tex", "html", "md", "rst",
 ];
 
-/// From so many files on, short files are documents.
+/// With at least this many files, short files are documents.
 const MANY: u64 = 8;
 
-/// How long a file is on average, at most, if files are documents, in bytes.
+/// The longest mean length of files that are documents, in bytes.
 const SHORT: u64 = 1 << 20;
 
-/// How long a line is on average, at most, if it is only a part of a paragraph, in bytes.
+/// The longest mean length of lines that are parts of paragraphs, in bytes.
 const SHORT_LINE: u64 = 400;
 
 /// One source of the config.
@@ -34,7 +34,7 @@ pub(super) struct Part {
     pub(super) config: SourceConfig,
     /// The first file, or the directory.
     pub(super) path: PathBuf,
-    /// What was seen, for the reader of the config.
+    /// The findings, for the reader of the config.
     pub(super) why: String,
     pub(super) size: Size,
 }
@@ -70,7 +70,7 @@ impl Part {
         Ok(Self { config, path: path.to_owned(), why, size })
     }
 
-    /// Whether both can be one source.
+    /// Whether both fit into one source.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let settings = |part: &Self| SourceConfig { paths: Vec::new(), ..part.config.clone() };
         let is_alone = matches!(self.config.kind, SourceKind::Huggingface | SourceKind::Shards);
@@ -109,7 +109,7 @@ async fn records(
 ) -> Result<(String, Size)> {
     let mut names = match (Source::fields(first).await, wanted) {
         (names, None) => names?,
-        // What is wrong with other fields does not matter.
+        // Errors of other fields do not matter.
         (names, Some(_)) => names.unwrap_or_default(),
     };
     if let ([name], SourceKind::Csv | SourceKind::Tsv) = (&names[..], config.kind)

@@ -4,8 +4,8 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// A vocabulary that a text of so many bytes has enough words for, and how much of the text it is learned from; none where
-/// bytes do better.
+/// The size of a vocabulary for a corpus of so many bytes, and how much of the text it is learned from; `None` if bytes are
+/// better.
 pub(super) fn learned(text: u64) -> Option<(u32, &'static str)> {
     match text {
         text if text < 64 * KIB => None,
@@ -28,7 +28,7 @@ pub(super) fn shape(text: u64) -> ([u32; 7], [&'static str; 2]) {
     }
 }
 
-/// The share of so many documents to hold out, so that some are held out for certain; 0 where there are too few.
+/// The share of so many documents to hold out, so that some surely are; 0 if there are too few.
 pub(super) fn holdout(documents: u64) -> f64 {
     match documents {
         0..100 => 0.0,

@@ -8,18 +8,18 @@ use super::plan;
 use crate::words::bytes;
 use millstream::config::{DocumentKind, SourceKind};
 
-/// Where ids come from.
+/// The tokenizer of the config.
 #[derive(Clone, Debug)]
 pub(super) enum Ids {
-    /// A tokenizer's file, and the token that ends documents in it, if it has one of the usual.
+    /// A tokenizer's file, and its token for the end of a document, if it has a usual one.
     File { path: PathBuf, eos: Option<String> },
     /// Learned from the corpus, or bytes if that is tiny.
     OwnText,
-    /// Bytes, since token shards were made of them.
+    /// Bytes, which the token shards have.
     Bytes,
 }
 
-/// The text of the config at `output`, for sources that have this size together.
+/// The text of the config at `output`, for sources with this size in total.
 pub(super) fn toml(parts: &[Part], Size { text, documents, .. }: Size, ids: &Ids, output: &Path) -> String {
     let name = output.file_stem().filter(|name| *name != "-").unwrap_or("millstream".as_ref());
     let out = quoted(&Path::new("runs").join(name).to_string_lossy());
@@ -106,7 +106,7 @@ fn source(parts: &[Part], number: usize) -> String {
     lines.concat()
 }
 
-/// What is in the table of the tokenizer, for so many bytes of text.
+/// The tokenizer's table, for so many bytes of text.
 fn tokenizer(ids: &Ids, text: u64) -> String {
     let ends = "is put after every document";
     let end = set("eos", &quoted("<|endoftext|>"), ends);
@@ -132,7 +132,7 @@ fn tokenizer(ids: &Ids, text: u64) -> String {
     }
 }
 
-/// A key and its value, and what to know of it.
+/// A key, its value, and a comment.
 fn set(key: &str, value: &str, comment: &str) -> String {
     line(&format!("{key} = {value}"), comment)
 }
@@ -142,7 +142,7 @@ fn line(line: &str, comment: &str) -> String {
     if comment.is_empty() { format!("{line}\n") } else { format!("{line:<29} # {comment}\n") }
 }
 
-/// A string as TOML has it.
+/// A string in TOML.
 fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }

@@ -30,16 +30,16 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// How long a client may take to send its request's head.
 const LONGEST_HEAD: Duration = Duration::from_secs(2);
 
-/// How many connections there are at once. One more takes the place of another.
+/// The most connections at once. Another one replaces an old one.
 const MOST: usize = 16;
 
-/// How long a request's head may be, in bytes.
+/// The most bytes of a request's head.
 const MOST_BYTES: usize = 8 << 10;
 
-/// How many headers it may have.
+/// The most headers of a request.
 const MOST_HEADERS: usize = 64;
 
-/// Answers requests for `/metrics` with what `text` gives. It never ends by itself.
+/// Answers requests for `/metrics` with `text`, forever.
 pub(super) fn serve(
     listener: TcpListener,
     text: impl Fn() -> String + Send + Sync + 'static,
@@ -68,11 +68,11 @@ pub(super) fn serve(
     }
 }
 
-/// Those who are connected, the one that came first at the front.
+/// The connected clients, the oldest first.
 #[derive(Default)]
 struct Guests(VecDeque<Guest>);
 
-/// One who is connected.
+/// A connected client.
 struct Guest {
     task: AbortHandle,
     /// Whether its request has come.
@@ -80,8 +80,7 @@ struct Guest {
 }
 
 impl Guests {
-    /// Leaves room for one more: if there is none, lets go the one that has been silent for longest, or if none is
-    /// silent the one that came first.
+    /// Makes room for one more: disconnects the client that has been silent for longest, or the oldest if none is silent.
     fn make_room(&mut self) {
         self.0.retain(|guest| !guest.task.is_finished());
         if self.0.len() < MOST {
@@ -115,7 +114,7 @@ async fn connection(
     let _ = poll_fn(|context| connection.poll_without_shutdown(context)).await;
     let mut stream = connection.into_parts().io.into_inner();
     stream.shutdown().await?;
-    // Closing with bytes unread would take the answer back.
+    // Closing with unread bytes would reset the connection, and lose the answer.
     tokio::io::copy(&mut (&mut stream).take(1 << 20), &mut tokio::io::sink()).await?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use millstream::meter::prometheus::Text;
 use millstream_train::{SourceLoss, StepReport, Validation};
 
-/// What was last told of training.
+/// The last reports of training.
 #[derive(Debug, Default)]
 pub(super) struct Training {
     step: Option<StepReport>,
@@ -26,7 +26,7 @@ impl Training {
         self.validation = Some(validation.clone());
     }
 
-    /// Writes what is known.
+    /// Writes the metrics of the last reports.
     pub(super) fn write(&self, text: &mut Text) {
         if let Some(step) = &self.step {
             gauge(text, "millstream_train_step", "The last logged step.", step.step as f64);

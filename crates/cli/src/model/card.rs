@@ -11,7 +11,7 @@ use millstream_train::checkpoint::State;
 use millstream_train::config::{ModelConfig, TrainConfig};
 use millstream_train::model::Gpt;
 
-/// What a card shows of a config.
+/// The part of a config that a card shows.
 #[derive(Serialize)]
 struct Settings<'a> {
     seed: u64,
@@ -20,7 +20,7 @@ struct Settings<'a> {
     train: toml::Table,
 }
 
-/// How a model was trained, without paths and texts of its owner.
+/// How a model was trained, without its owner's paths and texts.
 fn trained(train: &TrainConfig) -> toml::Table {
     let mut table = toml::Table::try_from(train).unwrap_or_default();
     table.retain(|key, _| !["out", "init", "prompt", "sample_tokens"].contains(&key));
@@ -57,7 +57,7 @@ pub(super) fn card(config: &RunConfig, state: &State, model: &Gpt) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(card, "| {what} | {figure} |");
     }
-    // Paths and names of the corpus are its owner's.
+    // The corpus is named by its owner, and so left out.
     let (pipeline, model, train) = (&config.data.pipeline, &config.model, trained(&config.train));
     let settings = Settings { seed: config.data.seed, pipeline, model, train };
     let settings = toml::to_string_pretty(&settings).unwrap_or_default();

@@ -1,21 +1,21 @@
 //! One line of progress that fits into a terminal: the least important parts are left out first, and nothing is
 //! wrapped.
 
-/// How far something is.
+/// The progress of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct BarState {
     pub(super) done: u64,
-    /// How much there is; 0 if that is not known.
+    /// The number of steps; 0 if that is not known.
     pub(super) of: u64,
-    /// How long it will still take, in words.
+    /// The time left, in words.
     pub(super) left: String,
 }
 
 /// The length of the bar, in characters.
 const BAR: usize = 24;
 
-/// The line, at most `width` characters long: a bar, how far it is, the time left and the message. `messages` says the
-/// same in ways that get shorter. The bar goes first, then the time left, and only then is a shorter message taken.
+/// The line, at most `width` characters long: a bar, the steps, the time left and the message. `messages` are one message
+/// in ever shorter forms. The bar is left out first, then the time left, and only then is a shorter message taken.
 pub(super) fn fitted(state: &BarState, messages: &[String], width: usize) -> String {
     let (bar, at, left) = (bar(state), at(state), left(state));
     let with = |message: &str| {
@@ -43,7 +43,7 @@ fn left(BarState { left, .. }: &BarState) -> String {
     if left.is_empty() { String::new() } else { format!("{left} left") }
 }
 
-/// The parts that there are, apart from each other.
+/// The parts that are not empty, with spaces between them.
 fn joined(parts: &[&str]) -> String {
     let parts: Vec<&str> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
     parts.join("  ")

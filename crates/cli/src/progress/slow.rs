@@ -8,34 +8,34 @@ use tokio::task::AbortHandle;
 
 use super::Progress;
 
-/// What takes less is not mentioned.
+/// Work that takes less is not reported.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often the line is drawn.
 const APART: Duration = Duration::from_millis(200);
 
-/// Something that may take long. It ends when this is dropped.
+/// Work that may take long. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Slow {
     task: AbortHandle,
     shown: Arc<Mutex<Shown>>,
 }
 
-/// What is said of it.
+/// The text of the report.
 #[derive(Debug, Default)]
 struct Shown {
     has_ended: bool,
-    /// How far it is, in words.
+    /// The progress, in words.
     detail: String,
     progress: Option<Progress>,
 }
 
-/// Says what is going on, if it takes long. Call it within a runtime.
+/// Reports work, if it takes long. Call it within a runtime.
 pub(crate) fn slow(what: &'static str) -> Slow {
     Slow::begin(what, true)
 }
 
-/// Says at once what is going on, and on a terminal counts the seconds if it takes long. Call it within a runtime.
+/// Reports work at once, and on a terminal counts its seconds if it takes long. Call it within a runtime.
 pub(crate) fn told(what: &'static str) -> Slow {
     super::say(what);
     Slow::begin(what, false)
@@ -48,10 +48,10 @@ impl Slow {
         Self { task, shown }
     }
 
-    /// Says how far it is.
+    /// Sets the progress.
     pub(crate) fn detail(&self, detail: impl FnOnce() -> String) {
         let mut shown = lock(&self.shown);
-        // Before and between the drawings nobody would see it.
+        // The text is made only if there is a drawing to show it.
         if shown.progress.as_ref().is_some_and(|progress| !progress.is_hidden()) {
             shown.detail = detail();
         }

@@ -18,7 +18,7 @@ use indicatif::{ProgressDrawTarget, TermLike};
 use crate::output;
 use crate::terminal;
 
-/// How often a second it is drawn at most.
+/// The most drawings a second.
 const RATE: u8 = 20;
 
 /// Standard error, if it can be drawn on.
@@ -29,7 +29,7 @@ pub(super) fn target() -> ProgressDrawTarget {
     }
 }
 
-/// indicatif panics if it cannot draw, so no error gets there.
+/// indicatif panics if it cannot draw, so it gets no errors.
 #[derive(Debug)]
 struct Steady {
     term: Term,
@@ -41,7 +41,7 @@ impl Steady {
     #[cfg(unix)]
     fn new() -> Self {
         let drawn = Drawn::default();
-        // Nothing is read.
+        // indicatif reads nothing.
         Self { term: Term::read_write_pair(stdin(), drawn.clone()), drawn }
     }
 
@@ -51,7 +51,7 @@ impl Steady {
     }
 }
 
-/// What is drawn on standard error, until it is written.
+/// The drawing that is not written to standard error yet.
 #[cfg(unix)]
 #[derive(Clone, Debug, Default)]
 struct Drawn(Arc<Mutex<Vec<u8>>>);
@@ -75,7 +75,7 @@ impl Write for Drawn {
     }
 }
 
-/// By which the width is asked for.
+/// indicatif asks the system for the width of this terminal.
 #[cfg(unix)]
 impl AsRawFd for Drawn {
     fn as_raw_fd(&self) -> RawFd {

@@ -5,7 +5,7 @@ use super::unit::Kind;
 /// The stages in the order of the journey; custom ones follow.
 const JOURNEY: [&str; 6] = ["source", "tokenize", "shuffle", "pack", "batch", "prefetch"];
 
-/// What a chart shows.
+/// A chart, by its values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Chart {
     Loss,
@@ -46,7 +46,7 @@ impl Chart {
         title.to_owned()
     }
 
-    /// What its numbers count.
+    /// The kind of its numbers.
     pub(super) fn kind(&self) -> Kind {
         match self {
             Self::Loss | Self::Source(_) => Kind::Plain("nats per token"),
@@ -59,7 +59,7 @@ impl Chart {
         }
     }
 
-    /// What its two curves are.
+    /// The names of its two curves.
     pub(super) fn labels(&self) -> [&'static str; 2] {
         match self {
             Self::Loss | Self::Source(_) => ["training", "validation"],
@@ -68,7 +68,7 @@ impl Chart {
         }
     }
 
-    /// Whether the single values of its first or second curve are noise, and a mean of them says more.
+    /// Whether the first and the second curve are noisy, so that a mean of them says more.
     pub(super) fn is_noisy(&self, is_second: bool) -> bool {
         match self {
             Self::LearningRate | Self::BitsPerByte | Self::Memory => false,

@@ -3,11 +3,11 @@
 /// The most spans of a curve.
 const MOST: usize = 512;
 
-/// The fewest spans that a curve is smoothed with. Fewer points are seen one by one.
+/// The fewest spans of a curve that is smoothed. Fewer points can be seen one by one.
 const SMOOTHED: usize = 24;
 
-/// The weight of other spans falls to a third over this part of a curve, in both directions: then the mean of a curve that
-/// falls lies on it, and not behind it.
+/// The weight of other spans falls to a third over this part of a curve. It falls in both directions, so that the mean does
+/// not lag behind the curve.
 const REACH: f64 = 1.0 / 60.0;
 
 /// A value at a step.
@@ -17,7 +17,7 @@ pub(super) struct Point {
     pub(super) y: f64,
 }
 
-/// Values in a row, of which the lowest, the highest and the mean are known.
+/// Consecutive values: the lowest, the highest and the mean.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     low: Point,
@@ -52,7 +52,7 @@ impl Span {
 #[derive(Clone, Debug)]
 pub(super) struct Curve {
     spans: Vec<Span>,
-    /// How many values a full span has.
+    /// The number of values of a full span.
     full: u64,
     first: Option<Point>,
     last: Option<Point>,
@@ -78,7 +78,7 @@ impl Curve {
         self.shrink(MOST);
     }
 
-    /// Joins spans until there are at most so many.
+    /// Joins spans until there are at most `most`.
     pub(super) fn shrink(&mut self, most: usize) {
         while self.spans.len() > most.max(1) {
             let pairs = self.spans.chunks(2);
@@ -92,12 +92,12 @@ impl Curve {
         self.spans.is_empty()
     }
 
-    /// How many spans it has.
+    /// The number of its spans.
     pub(super) fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// The curve: all values of a short one, and of a long one the first, the last, and the extremes of each span.
+    /// The points to draw: all values of a short curve; of a long one the first, the last, and the extremes of each span.
     pub(super) fn points(&self) -> Vec<Point> {
         let spans = self.spans.iter().flat_map(|span| {
             let mut both = [span.low, span.high];
@@ -135,7 +135,7 @@ struct Weighted {
     count: f64,
 }
 
-/// The sums up to each span; with each span the earlier ones weigh less.
+/// The sums up to each span, in which earlier spans weigh less.
 fn sums<'a>(spans: impl Iterator<Item = &'a Span>, keep: f64) -> Vec<Weighted> {
     let add = |total: &mut Weighted, span: &Span| {
         *total = Weighted { sum: total.sum * keep + span.sum, count: total.count * keep + span.count as f64 };

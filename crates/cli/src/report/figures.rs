@@ -12,7 +12,7 @@ use super::unit::{Kind, short};
 pub(super) struct Figures {
     pub(super) run: String,
     pub(super) path: PathBuf,
-    /// The last logged step, and how many the run is to have.
+    /// The last logged step, and `train.steps`.
     pub(super) step: u64,
     pub(super) steps: u64,
     /// How many targets it trained on.
@@ -28,7 +28,7 @@ pub(super) struct Figures {
     pub(super) wait_share: Option<f64>,
     pub(super) flops_per_second: Option<f64>,
     pub(super) mfu: Option<f64>,
-    /// The most that a logged line has, in bytes.
+    /// The highest logged value, in bytes.
     pub(super) memory: Option<u64>,
     /// How long it trained.
     pub(super) seconds: Option<f64>,
@@ -133,7 +133,7 @@ pub(super) fn table(runs: &[&Figures]) -> Vec<Vec<String>> {
     [head].into_iter().chain(body).collect()
 }
 
-/// A time, in the two units that say most.
+/// A time, in its two largest units.
 fn time(seconds: f64) -> String {
     let whole = seconds as u64;
     match (whole / 86_400, whole / 3600 % 24, whole / 60 % 60, whole % 60) {
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!((figures.step, figures.tokens_per_second), (20, Some(50.0)));
         assert!((figures.wait_share.expect("a share") - 0.2).abs() < 1e-12);
         assert_eq!((figures.memory, figures.validation_loss), (Some(90), Some(2.0)));
-        // Over the time that has them.
+        // The mean over the time in which they were logged.
         assert_eq!((figures.flops_per_second, figures.mfu), (Some(8e9), Some(0.5)));
         let table = table(&[&figures]);
         let heads =

@@ -31,7 +31,7 @@ pub(super) struct Line {
     pub(super) sources: Option<BTreeMap<String, Source>>,
 }
 
-/// What a stage did with its time.
+/// How a stage spent its time.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Stage {
     pub(super) busy: Option<f64>,
@@ -44,8 +44,8 @@ pub(super) struct Source {
     pub(super) loss: Option<f64>,
 }
 
-/// Gives each line of the file to `visit`. A last line that is not finished yet, or that a kill cut off, is left out. A
-/// run that has logged nothing may have no file.
+/// Calls `visit` with each line of the file. An incomplete last line is left out: the run may be writing it, or a kill has
+/// cut it off. A run that has logged nothing may have no file.
 pub(super) fn read(path: &Path, mut visit: impl FnMut(&Line)) -> Result<()> {
     let mut reader = match File::open(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
@@ -62,7 +62,7 @@ pub(super) fn read(path: &Path, mut visit: impl FnMut(&Line)) -> Result<()> {
             Err(_) if !is_whole => break,
             Err(e) => {
                 let e = e.to_string();
-                // The place that serde says is one within the line.
+                // serde's position is in the line, and not in the file.
                 let e = e.split(" at line ").next().unwrap_or_default();
                 let problem =
                     format!("this is not a line of a run's metrics: {e}; correct the line, or remove it");

@@ -11,13 +11,13 @@ use super::curve::Point;
 use super::figures::table;
 use super::run::{Pair, Run};
 
-/// How many spans all curves of a page have together: it stays below some megabytes, whatever the number of runs.
+/// The most spans of all curves of a page, which keep it below some megabytes, however many runs there are.
 const SPANS: usize = 48 << 10;
 
-/// The fewest spans of a curve: below that it says too little.
+/// The fewest spans of a curve that is made shorter.
 const LEAST: usize = 48;
 
-/// Nothing from elsewhere is loaded, whatever the page holds.
+/// Forbids the browser to load anything from elsewhere, whatever the page holds.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 /// Returns the page of these runs.
@@ -63,7 +63,7 @@ pub(super) fn page(mut runs: Vec<Run>) -> String {
     html
 }
 
-/// Makes the curves shorter if there are very many.
+/// Shortens the curves if there are very many.
 fn shrink(runs: &mut [Run]) {
     let curves =
         || runs.iter().flat_map(|run| run.curves.values()).flat_map(|pair| [&pair.first, &pair.second]);
@@ -154,7 +154,7 @@ impl Shown<'_> {
     }
 }
 
-/// Points as pairs, with as many digits as a picture can show.
+/// Points as pairs, with no more digits than a picture can show.
 fn points(points: &[Point]) -> Vec<(u64, f64)> {
     let rounded = |y: f64| format!("{y:.4e}").parse().unwrap_or(y);
     points.iter().map(|point| (point.x, rounded(point.y))).collect()
@@ -190,12 +190,12 @@ fn swatch(run: usize) -> String {
     format!("<i class=\"swatch\" style=\"--h:{}\"></i>", hue(run))
 }
 
-/// The hue of a run: each turns the wheel on by the golden angle, so that all are far apart.
+/// The hue of a run: each is the golden angle from the one before, so that all are far apart.
 fn hue(run: usize) -> u32 {
     (215.0 + 137.508 * run as f64) as u32 % 360
 }
 
-/// The runs with their colors, and which of them are shown, and how.
+/// The controls: the runs with their colors, and how curves are shown.
 fn legend(html: &mut String, runs: &[Run]) {
     html.push_str("<nav>\n");
     if runs.len() > 1 {
@@ -281,7 +281,7 @@ fn configs(html: &mut String, runs: &[Run]) {
     html.push_str("<h2>Configs</h2>\n");
     for (number, run) in runs.iter().enumerate() {
         let (swatch, name) = (swatch(number), escaped(&run.figures.run));
-        // What was a table before is one that can be written.
+        // A part of a table can always be written.
         let toml = toml::to_string_pretty(&run.config).unwrap_or_default();
         let open = if runs.len() == 1 { " open" } else { "" };
         let _ = writeln!(html, "<details{open}><summary>{swatch}{name}</summary>");

@@ -1,4 +1,4 @@
-//! A run as it is on disk: its figures, curves, samples and config.
+//! A run on disk: its figures, curves, samples and config.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,12 +26,12 @@ pub(super) struct Run {
     pub(super) samples: Vec<Sample>,
     /// The config with the settings of its resumes, as TOML.
     pub(super) config: toml::Table,
-    /// What resumes set, each with its step.
+    /// The settings of resumes, each with its step.
     pub(super) settings: Vec<(u64, String)>,
 }
 
 impl Run {
-    /// Reads a run. It may go on meanwhile.
+    /// Reads a run, which may still be training.
     pub(super) fn read(name: String, path: &Path) -> Result<Self> {
         let directory = RunDirectory::open(path)?;
         let config = directory.config(&[])?;
@@ -53,7 +53,7 @@ impl Run {
     }
 }
 
-/// Adds a line to all curves that it has a value of.
+/// Adds a line's values to their curves.
 fn add(curves: &mut BTreeMap<Chart, Pair>, line: &Line) {
     let mut pair = |chart: Chart, first: Option<f64>, second: Option<f64>| {
         if first.is_some() || second.is_some() {
@@ -81,10 +81,10 @@ fn add(curves: &mut BTreeMap<Chart, Pair>, line: &Line) {
     }
 }
 
-/// The names of runs: those of their directories, or their paths where two directories have the same.
+/// The names of runs: their directories' names, or their paths if two directories have the same name.
 pub(super) fn names(paths: &[PathBuf]) -> Vec<String> {
     let name = |path: &PathBuf| {
-        // `.` and a path that ends in `..` have none of their own.
+        // `.` and a path that ends in `..` have no name.
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
         real.file_name()
             .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())

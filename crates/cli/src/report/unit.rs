@@ -9,14 +9,14 @@ pub(super) enum Kind {
     Share,
     /// Bytes.
     Bytes,
-    /// Something a second.
+    /// A rate in this unit per second.
     Rate(&'static str),
 }
 
-/// A unit for numbers of some size.
+/// A unit with its prefix.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unit {
-    /// How much one of it is.
+    /// The number that is one of it.
     pub(super) one: f64,
     pub(super) name: String,
 }
@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// The largest power of `base` that `most` has at least one of, and its prefix.
+/// The largest power of `base` that is at most `most`, and its prefix.
 fn scaled(most: f64, base: f64, prefixes: &[&'static str]) -> (f64, &'static str) {
     let (mut one, mut at) = (1.0, 0);
     while at + 1 < prefixes.len() && most >= one * base {
@@ -65,7 +65,7 @@ fn scaled(most: f64, base: f64, prefixes: &[&'static str]) -> (f64, &'static str
     (one, prefixes[at])
 }
 
-/// A number with four digits; a whole one of up to four as it is.
+/// A number with four digits; a whole number of up to four digits has no decimals.
 pub(super) fn short(number: f64) -> String {
     if number.fract() == 0.0 && number.abs() < 1e4 {
         return format!("{number:.0}");

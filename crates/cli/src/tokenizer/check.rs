@@ -44,20 +44,20 @@ pub(crate) struct CheckArgs {
     threads: Option<NonZeroUsize>,
 }
 
-/// A size as it is written.
+/// Parses a size.
 fn size(text: &str) -> std::result::Result<ByteCount, String> {
     let size = text.parse().ok().filter(|size: &ByteCount| size.0 > 0);
     size.ok_or_else(|| "give a number of bytes that is at least 1, such as 1048576 or 64MiB".to_owned())
 }
 
-/// How much was compared.
+/// The result of a comparison.
 #[derive(Debug, Default, Serialize)]
 struct Counts {
     documents: u64,
     bytes: u64,
     tokens: u64,
     differing: u64,
-    /// Documents that the reference gives up on.
+    /// Documents that the reference fails to encode.
     unknown: u64,
 }
 
@@ -130,7 +130,7 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     }
 }
 
-/// The tokenizer that the config names, or the one that its corpus teaches.
+/// The tokenizer that the config names, or one that is learned from its corpus.
 async fn tokenizer(config: &Config) -> Result<HfTokenizer> {
     if config.tokenizer.kind == TokenizerKind::Bytes {
         return Err(Error::config("tokenizer.kind", "bytes have one engine, so there is nothing to check"));
@@ -145,7 +145,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// Compares the engines on documents of about `bytes` bytes, and tells what came of it.
+/// Compares the engines on documents of about `bytes` bytes, and prints the result.
 async fn compare<S>(
     documents: S,
     bytes: u64,

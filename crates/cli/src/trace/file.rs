@@ -15,10 +15,10 @@ const HEAD: &[u8] = b"{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
 /// The end of the file. The next events are written over it.
 const TAIL: &[u8] = b"\n]}\n";
 
-/// How many bytes of events are gathered before they are written.
+/// How many bytes of events are buffered before they are written.
 const MOST: usize = 256 << 10;
 
-/// How long events are gathered.
+/// How long events are buffered.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// A trace file.
@@ -30,7 +30,7 @@ pub(super) struct TraceFile {
     /// Where the tail begins.
     end: u64,
     is_empty: bool,
-    /// Whether writing failed. It was reported.
+    /// Whether writing has failed and was reported.
     has_failed: bool,
     written: Instant,
 }
@@ -80,7 +80,7 @@ impl TraceFile {
         }
     }
 
-    /// Writes the gathered events. A failure does not end the run.
+    /// Writes the buffered events. A failure does not end the run.
     pub(super) fn flush(&mut self) {
         if self.has_failed {
             return;
@@ -95,10 +95,10 @@ impl TraceFile {
     fn write(&mut self) -> io::Result<()> {
         let events = self.buffer.len();
         self.buffer.extend(TAIL);
-        // In one call, so that a kill comes before or after it, as a rule.
+        // In one call, so that a kill hardly ever comes between.
         self.file.seek(SeekFrom::Start(self.end))?;
         if let Err(error) = self.file.write_all(&self.buffer) {
-            // The events written before stay a whole file.
+            // The file stays whole with the events written before.
             self.file.set_len(self.end)?;
             self.file.seek(SeekFrom::Start(self.end))?;
             self.file.write_all(TAIL)?;
@@ -168,7 +168,7 @@ mod tests {
             file.flush();
             assert_eq!(events(), n);
         }
-        // What is gathered is bounded, and reaches the file by itself.
+        // The buffer is bounded, and is written by itself.
         let long = "x".repeat(1000);
         for _ in 0..1000 {
             file.push(&json!({ "name": long }));

@@ -18,11 +18,11 @@ use crate::{hint, print_json};
 pub(super) struct Reporter {
     json: bool,
     progress: Option<Progress>,
-    /// Until the loader is open.
+    /// Reports that the loader opens, until it is open.
     opening: Option<Slow>,
-    /// What the run will take at the peak.
+    /// The predicted peak memory of the run.
     memory: Memory,
-    /// If that is more than there is.
+    /// The warning that it may be too much.
     warning: Option<String>,
     telemetry: Telemetry,
     /// Watches the loader of the training batches, once it is open.
@@ -60,7 +60,7 @@ impl Reporter {
         }
     }
 
-    /// What is known besides the place, in ways that get shorter.
+    /// The message beside the step, in ever shorter forms.
     fn messages(&self, loss: f64) -> Vec<String> {
         let loss = format!("loss {loss:.3}");
         let Some((rate, speed, verdict)) = &self.logged else { return vec![loss] };
@@ -77,7 +77,7 @@ impl Reporter {
         ]
     }
 
-    /// The verdict, if it says something else than the one that was printed last.
+    /// The verdict, if it differs from the one that was printed last.
     fn news(&mut self, verdict: Option<&Verdict>) -> String {
         let Some(verdict) = verdict else { return String::new() };
         let gist = |verdict: &Verdict| {
@@ -92,12 +92,12 @@ impl Reporter {
     }
 }
 
-/// From now on each step takes the same memory again.
+/// Keeps the memory that is freed: each step takes the same again.
 fn keep_memory() {
     (program().keep_memory)();
 }
 
-/// Watches a rank beside the first, which says nothing.
+/// The observer of other ranks than the first, which prints nothing.
 pub(super) struct Aside;
 
 impl Observer for Aside {
@@ -132,7 +132,7 @@ impl Observer for Reporter {
             let summed = report.sum_share.map(|share| format!(", {:.1}% summing", share * 100.0));
             let speed = speed + &summed.unwrap_or_default();
             if self.json {
-                // If the reader is gone, the run still goes on to its last step.
+                // The run goes on to its last step without a reader.
                 drop(print_json(report));
             } else if progress.is_hidden() {
                 let news = self.news(verdict.as_ref());

@@ -26,7 +26,7 @@ pub struct TrainConfig {
     /// gradients are summed. With one number, the device that is used. Default: the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<usize>,
-    /// What products are computed in. Parameters, their gradients and the optimizer's moments are always f32.
+    /// The type that products are computed in. Parameters, their gradients and the optimizer's moments are always f32.
     pub precision: Precision,
     /// How many optimizer steps the run has.
     pub steps: u64,
@@ -99,20 +99,20 @@ pub enum Schedule {
     Wsd,
 }
 
-/// What steps the parameters along their gradients.
+/// The optimizer of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum OptimizerKind {
-    /// AdamW, for all parameters.
+    /// AdamW for all parameters.
     #[default]
     AdamW,
-    /// Muon for the matrices of the hidden layers, and AdamW for the rest. Both have the same learning rate and weight
-    /// decay.
+    /// Muon for the matrices of the hidden layers, and AdamW for all other parameters. Both take the same learning rate
+    /// and weight decay.
     Muon,
 }
 
-/// What products are computed in.
+/// The floating-point type of products.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]

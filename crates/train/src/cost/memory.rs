@@ -1,8 +1,8 @@
 //! Predicts the memory of a run: takes a config, returns bytes. Nothing is allocated.
 //!
-//! Parameters, moments and gradients follow from the shape. The activations that the backward pass needs follow from
-//! the code of [`model`](crate::model): [`saved_per_place`] names each tensor. Left out are parts that grow with none
-//! of these (the program, its threads, the loader within `pipeline.memory`), and tensors that live for one operation.
+//! Parameters, moments, gradients and the activations that the backward pass needs follow from the parts of the
+//! [`model`](crate::model). The prediction leaves out the program, its threads, the loader within `pipeline.memory`, and
+//! tensors that live for one operation.
 
 use std::fmt;
 
@@ -10,9 +10,10 @@ use serde::Serialize;
 
 use super::machine::physical_memory;
 use super::parameters::Parameters;
-use crate::config::{Activation, ModelConfig, OptimizerKind, Precision, RunConfig};
+use crate::config::{ModelConfig, OptimizerKind, Precision, RunConfig};
 use crate::device;
 use crate::kernels::chunks;
+use crate::model::shape::{Kind, Part, block_parts};
 use millstream::disk;
 use millstream::error::{Error, Result};
 use millstream::world::World;
@@ -70,7 +71,7 @@ impl Memory {
         let parameters = counted.total() * F32;
         // Each part has its own gradients. A tied head's gradient exists beside the embedding's until they are added. A
         // step of several batches also holds the sum of theirs.
-        let tied = if model.tied { 2.0 * counted.head * F32 } else { 0.0 };
+        let tied = if counted.embedding == 0.0 { 2.0 * counted.head * F32 } else { 0.0 };
         let sum = if config.train.accumulate > 1 { parameters } else { 0.0 };
         let fewer = match config.train.optimizer {
             OptimizerKind::AdamW => 0.0,
@@ -80,7 +81,7 @@ impl Memory {
         let of_step = parts * (parameters + tied) + sum;
         let gradients = of_step.max(moments);
         let places = rows * length;
-        let of_layers = model.layers as f64 * places * saved_per_place(model, number, entering);
+        let of_layers = model.layers as f64 * places * kept_per_place(model, number, entering);
         // A product in bf16 keeps its copy of the weights, in each part of the batch.
         let weights = match config.train.precision {
             Precision::F32 => 0.0,
@@ -182,25 +183,15 @@ fn of_machine(config: &RunConfig) -> Option<f64> {
     physical_memory().filter(|_| config.train.device == "flex").map(|bytes| bytes as f64)
 }
 
-/// The bytes that one place saves in one layer for the backward pass. A number that enters a product has `entering`
+/// The bytes that one place keeps in one layer for the backward pass. A number that enters a product has `entering`
 /// bytes, any other `number` bytes.
-fn saved_per_place(model: &ModelConfig, number: f64, entering: f64) -> f64 {
-    let (width, d_ff) = (model.d_model as f64, model.d_ff as f64);
-    let of = |heads: usize| heads as f64 * model.head_dim() as f64;
-    // For each norm: its input, which is f32 in each precision, and its output, which enters a product.
-    let norms = 2.0 * width * (F32 + entering);
-    // The inputs of the norms of queries and keys.
-    let head_norms = if model.qk_norm { (of(model.heads) + of(model.kv_heads())) * F32 } else { 0.0 };
-    // Queries, keys, values and attention's output; the same output, heads side by side, for a product.
-    let attention =
-        (2.0 * of(model.heads) + 2.0 * of(model.kv_heads())) * number + of(model.heads) * entering;
-    let mlp = match model.activation {
-        // Gate and up; their product, which enters another.
-        Activation::Swiglu => 2.0 * d_ff * number + d_ff * entering,
-        // The input and the output of the activation.
-        Activation::Gelu => d_ff * (number + entering),
+fn kept_per_place(model: &ModelConfig, number: f64, entering: f64) -> f64 {
+    let bytes = |part: Part| match part.kind {
+        Kind::Matrix => part.kept as f64 * number + part.tensors[0].1[1] as f64 * entering,
+        // The input of a norm is f32 in each precision.
+        Kind::Table | Kind::Vector => part.kept as f64 * F32,
     };
-    norms + head_norms + attention + mlp
+    block_parts(model, 0).into_iter().map(bytes).sum()
 }
 
 /// The bytes of the logits that a part with `places` places holds at once: those of a chunk.

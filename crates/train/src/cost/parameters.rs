@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::config::{Activation, ModelConfig};
+use crate::config::ModelConfig;
+use crate::model::shape::{Kind, Part, block_parts, outer_parts};
 
 /// The parameters of a [`Gpt`](crate::model::Gpt), counted from its config. They are `f64`, which is exact up to
 /// 2^53 and never overflows.
@@ -21,20 +22,16 @@ pub struct Parameters {
 impl Parameters {
     /// Counts the parameters of a model of this shape, with `vocab` ids.
     pub fn new(model: &ModelConfig, vocab: usize) -> Self {
-        let [layers, width, heads, kv_heads, head, d_ff, vocab] =
-            [model.layers, model.d_model, model.heads, model.kv_heads(), model.head_dim(), model.d_ff, vocab]
-                .map(|count| count as f64);
-        let ups = if model.activation == Activation::Swiglu { 2.0 } else { 1.0 };
-        let projected = (heads + 2.0 * kv_heads) * head;
-        let (qkv, up) = (width * projected, ups * width * d_ff);
-        let back = heads * head * width + d_ff * width;
-        let biases = if model.qkv_bias { projected } else { 0.0 };
-        let head_norms = if model.qk_norm { 2.0 * head } else { 0.0 };
+        let (block, outer) = (block_parts(model, 0), outer_parts(model, vocab));
+        let count = |parts: &[Part], kind: Kind| {
+            parts.iter().filter(|part| part.kind == kind).map(|part| part.len() as f64).sum::<f64>()
+        };
+        let (layers, head) = (model.layers as f64, vocab.saturating_mul(model.d_model) as f64);
         Self {
-            blocks: layers * (qkv + up + back),
-            head: vocab * width,
-            embedding: if model.tied { 0.0 } else { vocab * width },
-            vectors: layers * (2.0 * width + biases + head_norms) + width,
+            blocks: layers * count(&block, Kind::Matrix),
+            head,
+            embedding: count(&outer, Kind::Table) - head,
+            vectors: layers * count(&block, Kind::Vector) + count(&outer, Kind::Vector),
         }
     }
 

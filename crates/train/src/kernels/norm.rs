@@ -1,4 +1,7 @@
-//! RMSNorm of rows.
+//! RMSNorm of rows. It keeps its input and one number for each row for the backward pass.
+//!
+//! Autodiff of `burn::nn::RmsNorm` would also keep the input over its root mean square, a tensor as large as the input,
+//! and that module divides in the type of its input, where bf16 would round.
 
 use burn::tensor::Tensor;
 

@@ -1,4 +1,7 @@
-//! SwiGLU (Shazeer, 2020, arXiv:2002.05202).
+//! SwiGLU (Shazeer, 2020, arXiv:2002.05202). It keeps gates and ups, its input, for the backward pass.
+//!
+//! Autodiff of `burn::nn::SwiGlu` would keep twice as much, the sigmoid and its product with the gate too, and that module
+//! makes gates and ups in two products instead of one.
 
 use burn::tensor::Tensor;
 use burn::tensor::activation::{sigmoid, silu};
@@ -29,7 +32,7 @@ fn halves(both: &Tensor<4>) -> [Tensor<4>; 2] {
     [0, 1].map(|half| both.clone().slice_dim(3, half * width..(half + 1) * width))
 }
 
-/// The gradient of [`swiglu`], which needs no more than its input.
+/// The gradient of [`swiglu`].
 #[derive(Clone, Debug)]
 struct SwiGlu {
     both: Tensor<4>,

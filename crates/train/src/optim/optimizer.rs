@@ -1,6 +1,7 @@
 //! Applies gradients to a model, after a global clip. Holds the optimizer's moments: two for each parameter that AdamW
 //! steps, and one for each that Muon steps.
 
+use std::any::type_name;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -27,7 +28,9 @@ use millstream::error::{Error, Result, code_in};
 #[derive(Clone)]
 pub struct Optimizer {
     burn: ModuleOptimizer,
-    /// What the moments belong to.
+    /// Whether parameters may have different optimizers, so that the name does not tell each one's moments.
+    is_mixed: bool,
+    /// The optimizer's name, which a checkpoint's moments belong to.
     fingerprint: Fingerprint,
     clip: f64,
 }
@@ -43,6 +46,7 @@ impl fmt::Debug for Optimizer {
 /// ids.
 pub(crate) struct Custom<M> {
     name: String,
+    is_mixed: bool,
     make: Box<dyn Fn(&M) -> ModuleOptimizer + Send + Sync>,
 }
 
@@ -53,15 +57,19 @@ impl<M> fmt::Debug for Custom<M> {
 }
 
 impl<M> Custom<M> {
-    pub(crate) fn new<O: Into<ModuleOptimizer>>(make: impl Fn(&M) -> O + Send + Sync + 'static) -> Self {
-        let of = std::any::type_name::<O>().split('<').next().unwrap_or_default();
-        let name = format!("custom {}", of.rsplit("::").next().unwrap_or(of));
-        Self { name, make: Box::new(move |model: &M| -> ModuleOptimizer { make(model).into() }) }
+    pub(crate) fn new<O: Into<ModuleOptimizer>, F>(make: F) -> Self
+    where
+        F: Fn(&M) -> O + Send + Sync + 'static,
+    {
+        // burn does not tell which optimizers a ModuleOptimizer has: the function that makes it has a name.
+        let is_mixed = type_name::<O>() == type_name::<ModuleOptimizer>();
+        let name = format!("custom {}", if is_mixed { short_name::<F>() } else { short_name::<O>() });
+        Self { name, is_mixed, make: Box::new(move |model: &M| -> ModuleOptimizer { make(model).into() }) }
     }
 
     /// The optimizer without state for `model`.
     pub(crate) fn optimizer(&self, config: &TrainConfig, model: &M) -> Optimizer {
-        Optimizer::named(self.name.clone(), (self.make)(model), config)
+        Optimizer::named(self.name.clone(), self.is_mixed, (self.make)(model), config)
     }
 }
 
@@ -80,15 +88,15 @@ impl Optimizer {
                     burn.with_group(ParamGroup::from_ids(ids), Muon::new(config.weight_decay, widths), None);
             }
         }
-        Ok(Self::named(serde_json::json!(config.optimizer).to_string(), burn, config))
+        let is_mixed = config.optimizer == OptimizerKind::Muon;
+        Ok(Self::named(serde_json::json!(config.optimizer).to_string(), is_mixed, burn, config))
     }
 
-    fn named(name: String, burn: ModuleOptimizer, config: &TrainConfig) -> Self {
+    fn named(name: String, is_mixed: bool, burn: ModuleOptimizer, config: &TrainConfig) -> Self {
         let fingerprint = Fingerprint(BTreeMap::from([("train.optimizer".to_owned(), name)]));
-        Self { burn, fingerprint, clip: f64::from(config.clip) }
+        Self { burn, is_mixed, fingerprint, clip: f64::from(config.clip) }
     }
 
-    /// What the moments belong to.
     pub(crate) fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }
@@ -159,12 +167,13 @@ impl Optimizer {
         let record = OptimizerRecord::load(path).map_err(|e| refused(e.to_string()))?;
         let saved = record.len();
         let burn = self.burn.load_record(record);
-        // burn leaves out what it cannot take.
-        match burn.to_record().len() {
-            taken if taken == saved => Ok(Self { burn, ..self }),
-            taken => Err(refused(format!(
-                "it has {saved} tensors of moments, of which the optimizer takes {taken}: resume with the optimizer that \
-                 saved them"
+        // burn leaves out moments that a parameter's optimizer cannot take. Counting the others copies them all.
+        let taken = if self.is_mixed { burn.to_record().len() } else { saved };
+        match taken == saved {
+            true => Ok(Self { burn, ..self }),
+            false => Err(refused(format!(
+                "it has {saved} tensors of moments, and the optimizer takes {taken} of them; resume with the optimizer \
+                 that saved them"
             ))),
         }
     }
@@ -180,6 +189,13 @@ pub(crate) fn written(saved: std::result::Result<(), impl std::fmt::Display>, pa
         }),
         _ => Ok(()),
     }
+}
+
+/// The last name in the path of a type or a function; for a closure, that of the function around it.
+fn short_name<T>() -> &'static str {
+    let path = type_name::<T>().trim_end_matches("::{{closure}}");
+    let path = path.find('<').filter(|at| *at > 0).map_or(path, |at| &path[..at]);
+    path.rsplit("::").next().unwrap_or(path)
 }
 
 /// The ids of matrices, by what each parameter holds.

@@ -1,23 +1,22 @@
-//! `config.json`: the description of a model, in the words of the Hugging Face libraries.
+//! `config.json`: the shape of a model in the keys of the Hugging Face libraries, read and written.
 //!
-//! Keys that change what a model computes are read or refused. The others are about training and serving it.
+//! Keys that change what a model computes are read or refused. The others are about training and serving it, and are
+//! skipped.
 
 use std::path::Path;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::config::{Activation, ModelConfig, RopeKind, RopeScaling};
+use crate::config::{ModelConfig, RopeKind, RopeScaling};
+use crate::model::shape::Architecture;
 use millstream::bounded;
 use millstream::error::{Error, Result};
 
 /// The most bytes of a `config.json`.
 const BYTES: u64 = 16 << 20;
 
-/// The kinds of models that are known, by their `model_type`.
-const KNOWN: [&str; 4] = ["llama", "mistral", "qwen2", "qwen3"];
-
-/// The keys that count something.
+/// The keys whose values are counts.
 const COUNTS: [&str; 8] = [
     "hidden_size",
     "intermediate_size",
@@ -29,7 +28,7 @@ const COUNTS: [&str; 8] = [
     "max_position_embeddings",
 ];
 
-/// The names in `[model]`, where they differ.
+/// Keys of `[model]` with another name in `config.json`.
 const SHAPE: [(&str, &str); 5] = [
     ("model.d_model", "hidden_size"),
     ("model.d_ff", "intermediate_size"),
@@ -38,7 +37,7 @@ const SHAPE: [(&str, &str); 5] = [
     ("model.heads", "num_attention_heads"),
 ];
 
-/// A model that can be trained here.
+/// The contents of a `config.json` whose model can be trained here.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Description {
     pub(super) model: ModelConfig,
@@ -46,11 +45,11 @@ pub(super) struct Description {
     pub(super) vocab: usize,
     /// `max_position_embeddings`.
     max_seq_len: usize,
-    /// How far back its attention looks, if that is bounded.
+    /// The sliding window of its attention, in ids, if it has one.
     pub(super) window: Option<usize>,
     /// The ids that end a text.
     pub(super) ends: Vec<u32>,
-    /// Whether it comes with Python code, which is not run.
+    /// Whether it comes with Python code.
     has_code: bool,
 }
 
@@ -71,7 +70,7 @@ struct File {
     #[serde(default = "epsilon")]
     rms_norm_eps: f64,
     rope_theta: Option<f32>,
-    /// Goes before `rope_parameters`, which newer versions write, unless it is empty.
+    /// Overrides `rope_parameters`, which newer versions write, unless it is empty.
     rope_scaling: Option<Rope>,
     rope_parameters: Option<Rope>,
     partial_rotary_factor: Option<f32>,
@@ -80,14 +79,14 @@ struct File {
     attention_bias: Option<bool>,
     #[serde(default)]
     mlp_bias: bool,
-    /// Absent differs from `null`.
+    /// Absent, it has a default; `null` means none.
     #[serde(default = "window")]
     sliding_window: Option<usize>,
     use_sliding_window: Option<bool>,
     layer_types: Option<Vec<String>>,
     quantization_config: Option<Value>,
     is_causal: Option<bool>,
-    /// Python code that comes with the model.
+    /// The Python code that comes with the model.
     auto_map: Option<Value>,
     /// One id or several.
     eos_token_id: Option<Value>,
@@ -128,15 +127,13 @@ fn ends(eos_token_id: Option<&Value>) -> Result<Vec<u32>, String> {
     };
     let id = |id: &Value| {
         let number = id.as_u64().and_then(|id| u32::try_from(id).ok());
-        number.ok_or_else(|| {
-            format!("eos_token_id is {id}, which is not an id: those are whole numbers from 0 on")
-        })
+        number.ok_or_else(|| format!("eos_token_id is {id}, and must be a whole number from 0 on"))
     };
     ids.iter().map(id).collect()
 }
 
-/// The ids that `generation_config.json` says to end a text. They go before those of `config.json`; `None` if the file
-/// names none, or is not there.
+/// The ids that end a text by `generation_config.json`, which override those of `config.json`; `None` if the file names
+/// none, or is not there.
 ///
 /// # Errors
 /// [`Error::Config`] if they are not ids, [`Error::Io`] if the file cannot be read.
@@ -165,7 +162,7 @@ impl Description {
         Self::from_json(path, json)
     }
 
-    /// As [`read`](Self::read), of what `path` holds.
+    /// As [`read`](Self::read), for the contents of `path`.
     pub(super) fn from_json(path: &Path, json: Value) -> Result<Self> {
         let description =
             Self::parse(json).map_err(|problem| Error::config(path.display().to_string(), problem))?;
@@ -184,10 +181,7 @@ impl Description {
     }
 
     fn parse(json: Value) -> Result<Self, String> {
-        let kind = json["model_type"].as_str().unwrap_or("absent");
-        if !KNOWN.contains(&kind) {
-            return Err(format!("model_type is {kind}, and must be one of {}", KNOWN.join(", ")));
-        }
+        let architecture = Architecture::from_type(json["model_type"].as_str().unwrap_or("absent"))?;
         let is_wrong = |key: &&&str| json.get(key).is_some_and(|count| !count.is_null() && !count.is_u64());
         if let Some(key) = COUNTS.iter().find(is_wrong) {
             return Err(format!("{key} is {}, and must be a whole number from 0 on", json[key]));
@@ -195,13 +189,13 @@ impl Description {
         let file: File =
             serde_json::from_value(json).map_err(|e| format!("a key is missing or wrong: {e}"))?;
         file.refuse_unsupported()?;
-        file.describe()
+        file.describe(architecture)
     }
 }
 
 impl File {
     fn refuse_unsupported(&self) -> Result<(), String> {
-        // The biases of Qwen2, which leave out the output, are not a setting.
+        // Qwen2 always has biases, but none on the output, and ignores this key.
         let biased = self.model_type != "qwen2" && self.attention_bias == Some(true);
         let refusals = [
             (
@@ -224,7 +218,7 @@ impl File {
         }
     }
 
-    /// The parameters of the rotary embedding: its base, and what is done to its frequencies.
+    /// The base of the rotary embedding's frequencies, and their scaling.
     fn rope(&self) -> Result<(f32, Option<RopeScaling>), String> {
         let scaling = self.rope_scaling.as_ref().filter(|rope| **rope != Rope::default());
         let rope = scaling.or(self.rope_parameters.as_ref());
@@ -261,7 +255,7 @@ impl File {
         Ok((theta, scaling))
     }
 
-    /// How far back the attention looks, if that is bounded.
+    /// The sliding window of the attention, if it has one.
     fn window(&self) -> Result<Option<usize>, String> {
         let slides = |kind: &String| kind != "full_attention";
         let layers = self.layer_types.as_ref();
@@ -278,7 +272,7 @@ impl File {
         }
     }
 
-    fn describe(self) -> Result<Description, String> {
+    fn describe(self, architecture: Architecture) -> Result<Description, String> {
         let (rope_theta, rope_scaling) = self.rope()?;
         let (window, ends) = (self.window()?, ends(self.eos_token_id.as_ref())?);
         let lengths =
@@ -300,15 +294,13 @@ impl File {
             heads,
             kv_heads: Some(kv_heads).filter(|kv_heads| *kv_heads != heads),
             head_dim: head_dim.filter(|head_dim| *head_dim != usual),
-            qkv_bias: self.model_type == "qwen2",
-            qk_norm: self.model_type == "qwen3",
             d_ff: self.intermediate_size,
-            activation: Activation::Swiglu,
             tied: self.tie_word_embeddings,
             vocab_size: Some(self.vocab_size),
             rope_theta,
             rope_scaling,
             norm_epsilon: self.rms_norm_eps,
+            ..architecture.shape()
         };
         let in_its_words = |said: String, (ours, theirs): &(&str, &str)| said.replace(ours, theirs);
         model.validate().map_err(|error| SHAPE.iter().fold(error.to_string(), in_its_words))?;
@@ -321,4 +313,58 @@ impl File {
             has_code: self.auto_map.is_some(),
         })
     }
+}
+
+/// The keys of `config.json` for a shape with `vocab` ids.
+///
+/// # Errors
+/// [`Error::Config`] if no architecture has the shape.
+pub(super) fn keys(model: &ModelConfig, vocab: usize) -> Result<Value> {
+    let Architecture { model_type, class, .. } = Architecture::from_shape(model)?;
+    let mut rope = json!({ "rope_type": "default" });
+    if let Some(scaling) = &model.rope_scaling {
+        rope["factor"] = json!(short(scaling.factor));
+        rope["rope_type"] = match scaling.kind {
+            RopeKind::Linear => json!("linear"),
+            RopeKind::Llama3 => {
+                rope["low_freq_factor"] = json!(short(scaling.low_freq_factor));
+                rope["high_freq_factor"] = json!(short(scaling.high_freq_factor));
+                rope["original_max_position_embeddings"] = json!(scaling.original_seq_len);
+                json!("llama3")
+            }
+        };
+    }
+    let scaling = model.rope_scaling.as_ref().map(|_| rope.clone());
+    rope["rope_theta"] = json!(short(model.rope_theta));
+    let mut keys = json!({
+        "architectures": [class],
+        "model_type": model_type,
+        "hidden_size": model.d_model,
+        "intermediate_size": model.d_ff,
+        "num_hidden_layers": model.layers,
+        "num_attention_heads": model.heads,
+        "num_key_value_heads": model.kv_heads(),
+        "head_dim": model.head_dim(),
+        "vocab_size": vocab,
+        "hidden_act": "silu",
+        "rms_norm_eps": model.norm_epsilon,
+        // Version 4 of the libraries reads the first two, later ones the third.
+        "rope_theta": short(model.rope_theta),
+        "rope_scaling": scaling,
+        "rope_parameters": rope,
+        "tie_word_embeddings": model.tied,
+    });
+    // Qwen2 always has its biases.
+    if model_type != "qwen2" {
+        keys["attention_bias"] = json!(false);
+    }
+    if model_type == "llama" {
+        keys["mlp_bias"] = json!(false);
+    }
+    Ok(keys)
+}
+
+/// The shortest decimal of a number: 0.1, and not 0.10000000149011612.
+fn short(number: f32) -> f64 {
+    number.to_string().parse().unwrap_or_else(|_| f64::from(number))
 }

@@ -2,7 +2,7 @@
 
 use burn::tensor::{bf16, f16};
 
-/// The type of stored weights. A value is rounded to the nearest one of the type, and a tie to even.
+/// The type of stored weights. Values are rounded to the nearest one of the type, ties to even.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeightDtype {
     /// As they are trained: 32 bits.
@@ -18,7 +18,7 @@ impl WeightDtype {
     /// All of them, the default first.
     pub const ALL: [Self; 3] = [Self::F32, Self::Bf16, Self::F16];
 
-    /// Its name here.
+    /// Its name, such as `bf16`.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -53,7 +53,7 @@ impl WeightDtype {
         }
     }
 
-    /// The bytes of values, or the first of them that is too large.
+    /// The bytes of values, or the first value that is too large.
     pub(super) fn encode(self, values: &[f32]) -> Result<Vec<u8>, f32> {
         let narrow: fn(f32) -> ([u8; 2], bool) = match self {
             Self::F32 => return Ok(values.iter().flat_map(|value| value.to_le_bytes()).collect()),

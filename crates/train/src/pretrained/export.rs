@@ -1,27 +1,28 @@
-//! Writes a model as a directory of the Hugging Face libraries: whole, or not at all.
+//! Writes a Hugging Face model directory: whole, or not at all.
 
 use std::io::ErrorKind;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::description::keys;
 use super::dtype::WeightDtype;
 use super::files::{CARD, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
-use super::names::entries;
 use super::origin::Origin;
 use super::partial::{Partial, is_empty};
 use super::{shards, template};
-use crate::config::{Activation, ModelConfig, RopeKind, RopeScaling};
+use crate::config::{ModelConfig, RopeKind, RopeScaling};
 use crate::model::Gpt;
+use crate::model::shape::{Architecture, parts};
 use millstream::atomic::{sync, write_synced};
 use millstream::config::SpecialTokens;
 use millstream::error::{Error, Result};
 
-/// The version of the libraries whose files these are. Version 4.57 takes those without one for older files, and warns of
+/// The version of the libraries that the files name. Without one, version 4.57 takes them for older files, and warns of
 /// their tokenizers.
 const VERSION: &str = "5.0.0";
 
-/// The model's description in an export.
+/// What an export needs besides the weights.
 #[derive(Clone, Debug)]
 pub struct Export<'a> {
     /// The model's shape.
@@ -30,7 +31,7 @@ pub struct Export<'a> {
     pub seq_len: usize,
     /// The tokenizer, if it is one of Hugging Face's.
     pub tokenizer: Option<&'a str>,
-    /// How that tokenizer was used.
+    /// How the tokenizer read special tokens in texts.
     pub special_tokens: SpecialTokens,
     /// The token that begins a document, and its id.
     pub begin: Option<(&'a str, u32)>,
@@ -38,7 +39,8 @@ pub struct Export<'a> {
     pub end: Option<(&'a str, u32)>,
     /// The model card, in Markdown.
     pub card: &'a str,
-    /// The model that it began from, whose longest text, further end ids, sampling settings and chat templates it keeps.
+    /// The model that the run began from: the export keeps its longest text, its other end ids, its sampling settings and
+    /// its chat templates.
     pub origin: Option<&'a Origin>,
     /// The type of the weights.
     pub dtype: WeightDtype,
@@ -46,41 +48,14 @@ pub struct Export<'a> {
     pub shard_bytes: u64,
 }
 
-/// One of their architectures.
-struct Architecture {
-    name: &'static str,
-    model_type: &'static str,
-}
-
-/// The architecture for a model of this shape.
-fn architecture(model: &ModelConfig) -> Result<Architecture> {
-    if model.activation == Activation::Gelu {
-        return Err(Error::config(
-            "model.activation",
-            "gelu: no architecture of the Hugging Face libraries has RMSNorm, rotary positions and a feed-forward \
-             network without a gate, so the model cannot be exported; train one with activation = \"swiglu\"",
-        ));
-    }
-    match (model.qkv_bias, model.qk_norm) {
-        (false, false) => Ok(Architecture { name: "LlamaForCausalLM", model_type: "llama" }),
-        (true, false) => Ok(Architecture { name: "Qwen2ForCausalLM", model_type: "qwen2" }),
-        (false, true) => Ok(Architecture { name: "Qwen3ForCausalLM", model_type: "qwen3" }),
-        (true, true) => Err(Error::config(
-            "model.qkv_bias",
-            "no architecture of the Hugging Face libraries has both biases and norms of queries and keys, so the model \
-             cannot be exported",
-        )),
-    }
-}
-
 impl Export<'_> {
-    /// Checks that a model of this shape can be exported to `directory`. Call it before the model is loaded.
+    /// Checks that a model of this shape can be exported to `directory`, before the model is loaded.
     ///
     /// # Errors
-    /// [`Error::Config`] if no architecture describes the model, or if there is something in `directory`;
-    /// [`Error::Io`] if that cannot be read.
+    /// [`Error::Config`] if no architecture has this shape, or if `directory` is not empty; [`Error::Io`] if it cannot be
+    /// read.
     pub fn check(config: &ModelConfig, directory: &Path) -> Result<()> {
-        architecture(config)?;
+        Architecture::from_shape(config)?;
         let refused = |problem: &str| Err(Error::config(directory.display().to_string(), problem));
         match is_empty(directory) {
             Ok(true) => Ok(()),
@@ -95,10 +70,9 @@ impl Export<'_> {
 
     /// Writes `model` to `directory`, and returns the names of the files.
     ///
-    /// They are written into a hidden directory next to it, which then takes its name. If `directory` is there, they are
-    /// written into a hidden directory within it, and moved, with `config.json` last. So after an error or a kill there is
-    /// no half of a model; the next export there removes what a kill has left. A symbolic link stays, and the directory
-    /// that it leads to is written.
+    /// The files are written to a hidden directory beside `directory`, which then takes its name. If `directory` exists,
+    /// they are written to a hidden directory in it, and moved, `config.json` last. So an error or a kill leaves no
+    /// incomplete model; the next export removes what a kill has left. A symbolic link is followed.
     ///
     /// # Errors
     /// As [`check`](Self::check), [`Error::Io`] if a file cannot be written, [`Error::Train`] if the device fails,
@@ -114,7 +88,7 @@ impl Export<'_> {
     fn write_files(&self, model: &Gpt, directory: &Path) -> Result<Vec<String>> {
         let [vocab, _] = model.embedding.val().dims();
         let mut files =
-            shards::write(model, &entries(self.config, vocab), self.dtype, self.shard_bytes, directory)?;
+            shards::write(model, &parts(self.config, vocab), self.dtype, self.shard_bytes, directory)?;
         let mut texts = vec![
             (CONFIG, pretty(&self.describe(vocab)?)),
             (GENERATION, pretty(&self.generation())),
@@ -140,9 +114,9 @@ impl Export<'_> {
         Ok(files)
     }
 
-    /// The most ids that the model is said to see at once.
+    /// The `max_position_embeddings` of the export.
     ///
-    /// transformers warns of a Llama 3 scaling that stretches to no more than the length that it stretches from.
+    /// transformers warns of a Llama 3 scaling unless it is longer than the length that is stretched.
     fn positions(&self) -> usize {
         match (self.origin, self.config.rope_scaling.as_ref()) {
             (Some(origin), _) => self.seq_len.max(origin.positions),
@@ -154,13 +128,13 @@ impl Export<'_> {
         }
     }
 
-    /// The id that begins a text: the run's, or else the origin's.
+    /// The id that begins a text: the run's, or the origin's if the run has none.
     fn begin_id(&self) -> Value {
         let origins = || self.origin.and_then(|origin| origin.config.get("bos_token_id").cloned());
         self.begin.map(|(_, id)| json!(id)).or_else(origins).unwrap_or_default()
     }
 
-    /// The ids that end a text: the run's, and then the others of the origin.
+    /// The ids that end a text: the run's, and the others of the origin.
     fn end_ids(&self) -> Value {
         let mut ids: Vec<u32> = self.end.map(|(_, id)| id).into_iter().collect();
         let origins = self.origin.into_iter().flat_map(|origin| &origin.ends);
@@ -178,58 +152,22 @@ impl Export<'_> {
 
     /// `config.json`.
     fn describe(&self, vocab: usize) -> Result<Value> {
-        let (model, Architecture { name, model_type }) = (self.config, architecture(self.config)?);
-        let mut rope = json!({ "rope_type": "default" });
-        if let Some(scaling) = &model.rope_scaling {
-            rope["factor"] = json!(short(scaling.factor));
-            rope["rope_type"] = match scaling.kind {
-                RopeKind::Linear => json!("linear"),
-                RopeKind::Llama3 => {
-                    rope["low_freq_factor"] = json!(short(scaling.low_freq_factor));
-                    rope["high_freq_factor"] = json!(short(scaling.high_freq_factor));
-                    rope["original_max_position_embeddings"] = json!(scaling.original_seq_len);
-                    json!("llama3")
-                }
-            };
+        let mut description = keys(self.config, vocab)?;
+        for (key, value) in [
+            ("max_position_embeddings", json!(self.positions())),
+            ("attention_dropout", json!(0.0)),
+            ("use_cache", json!(true)),
+            ("bos_token_id", self.begin_id()),
+            ("eos_token_id", self.end_ids()),
+            ("transformers_version", json!(VERSION)),
+            ("dtype", json!(self.dtype.in_torch())),
+            // Version 4 reads this one.
+            ("torch_dtype", json!(self.dtype.in_torch())),
+        ] {
+            description[key] = value;
         }
-        let mut parameters = rope.clone();
-        parameters["rope_theta"] = json!(short(model.rope_theta));
-        let mut description = json!({
-            "architectures": [name],
-            "model_type": model_type,
-            "hidden_size": model.d_model,
-            "intermediate_size": model.d_ff,
-            "num_hidden_layers": model.layers,
-            "num_attention_heads": model.heads,
-            "num_key_value_heads": model.kv_heads(),
-            "head_dim": model.head_dim(),
-            "vocab_size": vocab,
-            "max_position_embeddings": self.positions(),
-            "hidden_act": "silu",
-            "rms_norm_eps": model.norm_epsilon,
-            // Version 4 of the libraries reads the first two, later ones the third.
-            "rope_theta": short(model.rope_theta),
-            "rope_scaling": model.rope_scaling.as_ref().map(|_| rope.clone()),
-            "rope_parameters": parameters,
-            "tie_word_embeddings": model.tied,
-            "attention_bias": false,
-            "attention_dropout": 0.0,
-            "use_cache": true,
-            "bos_token_id": self.begin_id(),
-            "eos_token_id": self.end_ids(),
-            "transformers_version": VERSION,
-            // Version 4 reads the second.
-            "dtype": self.dtype.in_torch(),
-            "torch_dtype": self.dtype.in_torch(),
-        });
         if let Some(pad) = self.origin.and_then(|origin| origin.config.get("pad_token_id")) {
             description["pad_token_id"] = pad.clone();
-        }
-        if model_type == "llama" {
-            description["mlp_bias"] = json!(false);
-        }
-        if model_type == "qwen2" {
-            description.as_object_mut().map(|keys| keys.remove("attention_bias"));
         }
         Ok(description)
     }
@@ -246,7 +184,7 @@ impl Export<'_> {
         generation.into()
     }
 
-    /// `tokenizer_config.json`: the settings that make the library's ids those that the model was trained on.
+    /// `tokenizer_config.json`: settings with which the library makes the ids that the model was trained on.
     fn tokenizer_config(&self) -> Value {
         let mut config = self.origin.map(|origin| origin.tokenizer.clone()).unwrap_or_default();
         let positions = self.positions();
@@ -255,7 +193,7 @@ impl Export<'_> {
         let own: Map<String, Value> = [
             ("tokenizer_class", json!("PreTrainedTokenizerFast")),
             ("model_max_length", longest.cloned().unwrap_or_else(|| json!(positions))),
-            // Version 4 adds the types of sentences, which no such model takes.
+            // Version 4 adds `token_type_ids`, which no such model takes.
             ("model_input_names", json!(["input_ids", "attention_mask"])),
             ("clean_up_tokenization_spaces", json!(false)),
             ("split_special_tokens", json!(self.special_tokens == SpecialTokens::Text)),
@@ -264,7 +202,7 @@ impl Export<'_> {
         .into_iter()
         .collect();
         config.extend(own);
-        // A chat template may write the origin's, whatever the run's documents have.
+        // Chat templates may need the origin's tokens if the run has none.
         for (key, token) in [("bos_token", self.begin), ("eos_token", self.end)] {
             match token {
                 Some((token, _)) => config.insert(key.to_owned(), json!(token)),
@@ -273,11 +211,6 @@ impl Export<'_> {
         }
         config.into()
     }
-}
-
-/// A number as it is written in configs: 0.1, and not 0.10000000149011612.
-fn short(number: f32) -> f64 {
-    number.to_string().parse().unwrap_or_else(|_| f64::from(number))
 }
 
 fn pretty(json: &Value) -> String {

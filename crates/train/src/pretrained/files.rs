@@ -1,21 +1,21 @@
-//! The names of the files in a model's directory.
+//! The names of the files in a Hugging Face model directory.
 
 /// The model's shape.
 pub(super) const CONFIG: &str = "config.json";
 /// The ids that end a text and the sampling settings, for programs that generate.
 pub(super) const GENERATION: &str = "generation_config.json";
 pub(super) const TOKENIZER: &str = "tokenizer.json";
-/// How that tokenizer is used.
+/// The settings of the tokenizer.
 pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-/// Special tokens by what they are for, which older versions of the libraries write apart.
+/// The special tokens by their use, which older versions of the libraries write to a file.
 pub(super) const SPECIAL_TOKENS: &str = "special_tokens_map.json";
 /// The template that turns a chat into a text.
 pub(super) const CHAT_TEMPLATE: &str = "chat_template.jinja";
 /// The directory of further templates.
 pub(super) const CHAT_TEMPLATES: &str = "additional_chat_templates";
-/// The extension of templates.
+/// The extension of chat templates.
 pub(super) const TEMPLATE_EXTENSION: &str = "jinja";
-/// The file of an adapter in place of a model's `config.json`.
+/// The config of an adapter, which has no `config.json`.
 pub(super) const ADAPTER: &str = "adapter_config.json";
 /// All tensors.
 pub(super) const WEIGHTS: &str = "model.safetensors";

@@ -1,6 +1,6 @@
-//! The model that a run began from: the parts that an export keeps of it besides the weights.
+//! The model that a run began from: what its export keeps of it.
 //!
-//! The run has a copy of its small files, since the model's directory may be gone when the run is exported.
+//! The run copies the model's small files: its directory may be gone when the run is exported.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -19,7 +19,7 @@ use millstream::error::{Error, Result};
 /// The most bytes of such a file.
 const BYTES: u64 = 64 << 20;
 
-/// The keys that an export keeps of a tokenizer's config. The other keys decide its ids, which the run sets itself.
+/// The keys of a tokenizer's config that an export keeps. The others decide ids, and the run sets them.
 const TOKENIZER_KEYS: [&str; 13] = [
     "bos_token",
     "eos_token",
@@ -36,7 +36,7 @@ const TOKENIZER_KEYS: [&str; 13] = [
     "model_max_length",
 ];
 
-/// A model's settings for its use: its longest text, the tokens that end one, how it is sampled, its chat templates.
+/// How a model is used: its longest text, the ids that end one, its sampling settings and its chat templates.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// The most ids that it was made to see at once.
@@ -49,13 +49,13 @@ pub struct Origin {
     pub(super) generation: Map<String, Value>,
     /// The kept keys of `tokenizer_config.json`.
     pub(super) tokenizer: Map<String, Value>,
-    /// Its chat templates in files of their own, by their paths.
+    /// Its files of chat templates, by their paths.
     pub(super) templates: Vec<(PathBuf, Vec<u8>)>,
 }
 
 impl Origin {
-    /// Reads these files of a model's directory, or of what a run has [copied](crate::RunDirectory::init) of one.
-    /// `None` if there are none.
+    /// Reads a model directory, or the files of one that a run has [copied](crate::RunDirectory::init). `None` if there is
+    /// no `config.json`.
     ///
     /// # Errors
     /// [`Error::Config`] if one of them is damaged, [`Error::Io`] if it cannot be read.
@@ -82,7 +82,7 @@ impl Origin {
     }
 }
 
-/// Copies these files of `model` to `directory`, in the place of those of an earlier run. Without a model, that is nothing.
+/// Replaces `directory` by a copy of the small files of `model`, or removes it if there is no model.
 pub(crate) fn copy_origin(model: Option<&Path>, directory: &Path) -> Result<()> {
     match fs::remove_dir_all(directory) {
         Err(e) if e.kind() != ErrorKind::NotFound => {
@@ -107,7 +107,7 @@ pub(crate) fn copy_origin(model: Option<&Path>, directory: &Path) -> Result<()> 
     Ok(())
 }
 
-/// A file, if it is there.
+/// The contents of a file; `None` if it is not there.
 fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     match path.is_file() {
         true => bounded::read(path, BYTES).map(Some).map_err(|e| Error::io(path, "read", e)),
@@ -115,15 +115,14 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// An object of JSON; empty if the file is not there.
+/// The JSON object in a file; empty if the file is not there.
 fn object(path: &Path) -> Result<Map<String, Value>> {
     let Some(bytes) = read(path)? else { return Ok(Map::new()) };
-    let problem =
-        |e| Error::config(path.display().to_string(), format!("this is not an object of JSON: {e}"));
+    let problem = |e| Error::config(path.display().to_string(), format!("this is not a JSON object: {e}"));
     serde_json::from_slice(&bytes).map_err(problem)
 }
 
-/// The chat templates of a model that are files of their own, by their paths in its directory.
+/// The files of chat templates in a model directory, by their paths in it.
 fn templates(directory: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
     let others = directory.join(CHAT_TEMPLATES);
     let mut paths = vec![PathBuf::from(CHAT_TEMPLATE)];
@@ -144,7 +143,7 @@ fn templates(directory: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
     Ok(found)
 }
 
-/// Writes tokens as what they spell. How each is found in a text stands in `tokenizer.json`.
+/// Replaces token objects by their texts. `tokenizer.json` has their other settings.
 fn spell(value: &mut Value) {
     if let Some(content) = value.get("content").filter(|content| content.is_string()) {
         *value = content.clone();

@@ -1,4 +1,4 @@
-//! A directory under way: its files get their place when all of them are written.
+//! A directory that gets its name when all of its files are written.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,22 +13,22 @@ use millstream::error::{Error, Result};
 /// The prefix of the names of such directories.
 const PREFIX: &str = ".exporting-";
 
-/// A directory that is being filled. If it is dropped before it is put in place, it is removed.
+/// A hidden directory that is being filled. It is removed if it is dropped before [`finish`](Self::finish).
 #[derive(Debug)]
 pub(super) struct Partial {
     directory: TempDir,
-    /// The final place, and whether there is an empty directory, which is filled instead of replaced.
+    /// The final path, and whether an empty directory is there, which gets the files.
     target: PathBuf,
     is_there: bool,
-    /// Its lock says that a process fills it.
+    /// Tells other processes that this one fills it.
     _lock: Option<File>,
 }
 
 impl Partial {
-    /// Begins what is to be at `target`: next to it, or in it if it is there. Removes what killed processes have left there.
+    /// Creates a hidden directory beside `target`, or in it if it exists. Removes those that killed processes have left.
     pub(super) fn new(target: &Path) -> Result<Self> {
         let failed = |e| Error::io(target, "create the directory", e);
-        // Also `.` has a parent then.
+        // So that `.` has a parent too.
         let target = atomic::directory(&std::path::absolute(target).map_err(failed)?)?;
         let is_there = target.is_dir();
         let within = if is_there { &target } else { target.parent().unwrap_or(&target) };
@@ -43,7 +43,7 @@ impl Partial {
         self.directory.path()
     }
 
-    /// Puts it in place. In a directory that was there, the file that makes it a model comes last.
+    /// Puts the files in place, in an existing directory `config.json` last: without it there is no model.
     pub(super) fn finish(self) -> Result<()> {
         let failed = |e| Error::io(&self.target, "put the model in place", e);
         sync(self.path())?;
@@ -62,7 +62,7 @@ impl Partial {
     }
 }
 
-/// Whether a directory holds nothing besides the files that an export has left or is writing there.
+/// Whether a directory holds nothing but the hidden directories of exports.
 pub(super) fn is_empty(directory: &Path) -> io::Result<bool> {
     Ok(entries(directory)?.iter().all(|name| is_partial(name)))
 }
@@ -76,7 +76,7 @@ fn is_partial(name: &Path) -> bool {
     name.as_os_str().as_encoded_bytes().starts_with(PREFIX.as_bytes())
 }
 
-/// Removes directories under way that no process fills any more. One that cannot be removed does no harm.
+/// Removes hidden directories that no process fills any more. One that cannot be removed does no harm.
 fn sweep(within: &Path) {
     for name in entries(within).unwrap_or_default().iter().filter(|name| is_partial(name)) {
         let left = within.join(name);
@@ -86,14 +86,14 @@ fn sweep(within: &Path) {
     }
 }
 
-/// Locks a directory that is under way. Its lock ends with the process.
+/// Locks a hidden directory, until the process ends.
 fn lock(directory: &Path) -> io::Result<File> {
     let file = File::open(directory)?;
     file.try_lock()?;
     Ok(file)
 }
 
-/// The builder of such a directory. The system's umask decides who may read it.
+/// The builder of hidden directories. The umask decides who may read them.
 fn temporary() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(PREFIX);

@@ -1,4 +1,4 @@
-//! Replaces a model's parameters by others, one by one.
+//! Replaces the values of a model's parameters, one parameter at a time.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use burn::tensor::{Tensor, TensorData};
 use crate::model::Gpt;
 use millstream::error::{Error, Result};
 
-/// Returns the model with the values that `values` has for each parameter, by its path and how many there are, and the
-/// paths of all parameters.
+/// Returns the model with new values, and the paths of its parameters. `values` is called with the path of each parameter
+/// and the number of its values.
 ///
 /// # Errors
 /// The first error of `values`.

@@ -11,24 +11,25 @@ use serde_json::{Map, Value, json};
 
 use super::dtype::WeightDtype;
 use super::files::{INDEX, WEIGHTS};
-use super::names::Entry;
+use super::layout::scatter;
 use crate::model::Gpt;
+use crate::model::shape::Part;
 use millstream::atomic::write_synced;
 use millstream::error::{Error, Result};
 
-/// Writes the weights of `model` to `directory`, in files of at most `most` bytes of them. Returns the names of the files.
+/// Writes the weights of `model` to `directory`, at most `most` bytes of weights in one file. Returns the files' names.
 ///
 /// # Errors
 /// [`Error::Io`] if a file cannot be written, [`Error::Train`] if the device fails or a value is too large for `dtype`.
 pub(super) fn write(
     model: &Gpt,
-    entries: &[Entry],
+    parts: &[Part],
     dtype: WeightDtype,
     most: u64,
     directory: &Path,
 ) -> Result<Vec<String>> {
     let parameters = ModelTensors::new(model);
-    let shards = shards(entries, most / dtype.size());
+    let shards = shards(parts, most / dtype.size());
     let name = |shard: usize| match shards.len() {
         1 => WEIGHTS.to_owned(),
         of => format!("model-{:05}-of-{of:05}.safetensors", shard + 1),
@@ -36,12 +37,12 @@ pub(super) fn write(
     let mut map = Map::new();
     for (number, shard) in shards.iter().enumerate() {
         save(&directory.join(name(number)), shard, dtype, &parameters)?;
-        let parts = shard.iter().flat_map(|entry| &entry.parts);
-        map.extend(parts.map(|part| (part.name.clone(), name(number).into())));
+        let tensors = shard.iter().flat_map(|part| &part.tensors);
+        map.extend(tensors.map(|(tensor, _)| (tensor.clone(), name(number).into())));
     }
     let mut names: Vec<String> = (0..shards.len()).map(name).collect();
     if names.len() > 1 {
-        let total = entries.iter().map(Entry::len).sum::<usize>() as u64 * dtype.size();
+        let total = parts.iter().map(Part::len).sum::<usize>() as u64 * dtype.size();
         let index = json!({ "metadata": { "total_size": total }, "weight_map": map });
         write_synced(&directory.join(INDEX), format!("{index:#}\n").as_bytes())?;
         names.push(INDEX.to_owned());
@@ -49,29 +50,29 @@ pub(super) fn write(
     Ok(names)
 }
 
-/// Splits entries into files of at most so many values; a longer one has a file of its own.
-fn shards(entries: &[Entry], most: u64) -> Vec<&[Entry]> {
+/// Splits parts into runs of at most `most` values. A part with more values is a run alone.
+fn shards(parts: &[Part], most: u64) -> Vec<&[Part]> {
     let (mut shards, mut from, mut size) = (Vec::new(), 0, 0);
-    for (at, entry) in entries.iter().enumerate() {
-        if at > from && size + entry.len() as u64 > most {
-            shards.push(&entries[from..at]);
+    for (at, part) in parts.iter().enumerate() {
+        if at > from && size + part.len() as u64 > most {
+            shards.push(&parts[from..at]);
             (from, size) = (at, 0);
         }
-        size += entry.len() as u64;
+        size += part.len() as u64;
     }
-    shards.push(&entries[from..]);
+    shards.push(&parts[from..]);
     shards
 }
 
-fn save(path: &Path, shard: &[Entry], dtype: WeightDtype, parameters: &ModelTensors) -> Result<()> {
+fn save(path: &Path, shard: &[Part], dtype: WeightDtype, parameters: &ModelTensors) -> Result<()> {
     let failed = |e| Error::io(path, "write the weights", e);
     let mut file = BufWriter::new(File::create(path).map_err(failed)?);
     file.write_all(&header(shard, dtype)).map_err(failed)?;
-    for entry in shard {
-        for (part, values) in entry.scatter(&parameters.values(&entry.path)?) {
+    for part in shard {
+        for (name, values) in scatter(part, &parameters.values(&part.path)?) {
             let too_large = |value| {
                 let others = if dtype == WeightDtype::F16 { "bf16 or f32" } else { "f32" };
-                let (name, dtype) = (&part.name, dtype.in_torch());
+                let dtype = dtype.in_torch();
                 let problem = format!("{name} has {value:?}, which is too large for {dtype}");
                 Error::Train(format!("{problem}; export it as {others}"))
             };
@@ -83,17 +84,16 @@ fn save(path: &Path, shard: &[Entry], dtype: WeightDtype, parameters: &ModelTens
     file.sync_all().map_err(failed)
 }
 
-/// The bytes before the values: the length of a JSON object, and the object, which says where each tensor is.
-fn header(shard: &[Entry], dtype: WeightDtype) -> Vec<u8> {
+/// The bytes before the values: the length of a JSON object, and the object with the place of each tensor.
+fn header(shard: &[Part], dtype: WeightDtype) -> Vec<u8> {
     let mut tensors = Map::new();
-    // PyTorch's order of dimensions, which readers want to be named.
+    // The layout is PyTorch's. Readers demand this entry.
     tensors.insert("__metadata__".to_owned(), json!({ "format": "pt" }));
     let mut from = 0;
-    for part in shard.iter().flat_map(|entry| &entry.parts) {
-        let to = from + part.len() as u64 * dtype.size();
-        let tensor =
-            json!({ "dtype": dtype.in_safetensors(), "shape": part.shape, "data_offsets": [from, to] });
-        tensors.insert(part.name.clone(), tensor);
+    for (name, shape) in shard.iter().flat_map(|part| &part.tensors) {
+        let to = from + shape.iter().product::<usize>() as u64 * dtype.size();
+        let tensor = json!({ "dtype": dtype.in_safetensors(), "shape": shape, "data_offsets": [from, to] });
+        tensors.insert(name.clone(), tensor);
         from = to;
     }
     let mut json = Value::Object(tensors).to_string().into_bytes();
@@ -102,7 +102,7 @@ fn header(shard: &[Entry], dtype: WeightDtype) -> Vec<u8> {
     [&(json.len() as u64).to_le_bytes()[..], &json].concat()
 }
 
-/// The parameters of a model on their device, flat, by their paths.
+/// The parameters of a model by their paths, flat and on their device.
 #[derive(Default)]
 struct ModelTensors {
     path: Vec<String>,

@@ -1,4 +1,4 @@
-//! Writes the tokens that a tokenizer of the Hugging Face libraries puts before a text, as
+//! Sets the tokens that a `tokenizer.json` puts before a text, as
 //! [`Template`](millstream::tokenizer::template::Template) reads them.
 
 use std::borrow::Cow;
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use millstream::tokenizer::template::{adds, steps};
 
-/// A `tokenizer.json` that puts `begin`, a token and its id, before each text, or nothing, and never anything else: as
-/// it is, if it does so already.
+/// A `tokenizer.json` that puts `begin`, a token and its id, before each text, or nothing, and adds nothing else. It is
+/// unchanged if it does so already.
 pub(super) fn beginning<'a>(tokenizer: &'a str, begin: Option<(&str, u32)>) -> Cow<'a, str> {
     let Ok(Value::Object(mut file)) = serde_json::from_str(tokenizer) else { return tokenizer.into() };
     let processor = file.get("post_processor").cloned().unwrap_or_default();
@@ -32,7 +32,7 @@ pub(super) fn beginning<'a>(tokenizer: &'a str, begin: Option<(&str, u32)>) -> C
     Value::Object(file).to_string().into()
 }
 
-/// Whether a step puts `begin` before a text, or nothing, and nothing after it.
+/// Whether a step puts `begin`, or nothing, before a text, and nothing after it.
 fn adds_only(step: &Value, begin: Option<(&str, u32)>) -> bool {
     let pieces = step["single"].as_array().and_then(|pieces| pieces.split_last());
     let Some((text, before)) = pieces else { return false };

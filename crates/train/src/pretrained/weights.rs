@@ -1,6 +1,5 @@
-//! Reads the tensors of `model.safetensors`, or of the several files that `model.safetensors.index.json` names. Holds
-//! where each tensor is. Its values are read when they are asked for: their bytes and, as f32, their numbers are then
-//! held too.
+//! Reads the tensors of `model.safetensors`, or of the files that `model.safetensors.index.json` names. Holds the place of
+//! each tensor, and while one is read, its bytes and its values in f32.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -13,7 +12,7 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use serde::Deserialize;
 
 use super::files::{INDEX, WEIGHTS};
-use super::names::{EMBEDDING, Entry, HEAD};
+use crate::model::shape::{EMBEDDING, HEAD, Part};
 use millstream::bounded;
 use millstream::error::{Error, Result};
 
@@ -21,7 +20,7 @@ use millstream::error::{Error, Result};
 const DAMAGED: &str = "it is damaged or cut off; get it again";
 
 const INDEX_BYTES: u64 = 64 << 20;
-/// The most bytes of a header, as the format has it.
+/// The most bytes of a header by the format.
 const HEADER_BYTES: u64 = 100_000_000;
 
 #[derive(Deserialize)]
@@ -29,11 +28,11 @@ struct Index {
     weight_map: BTreeMap<String, String>,
 }
 
-/// Where a tensor is.
+/// The place of a tensor.
 #[derive(Clone, Debug)]
 struct Stored {
     file: usize,
-    /// Where its bytes begin in the file, and how many there are.
+    /// Its first byte in the file, and the number of its bytes.
     from: u64,
     len: u64,
     dtype: Dtype,
@@ -41,7 +40,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// A tensor of a file whose values begin at `begin`.
+    /// A tensor of a file whose values begin at byte `begin`.
     fn new(info: &TensorInfo, file: usize, begin: u64) -> Self {
         let (from, to) = info.data_offsets;
         let (len, shape) = ((to - from) as u64, info.shape.clone());
@@ -92,44 +91,38 @@ impl Weights {
             }
         }
         if end != len {
-            let problem = format!("it has {len} bytes of values, and its header speaks of {end}: {DAMAGED}");
+            let problem = format!("it has {len} bytes of values, and {end} by its header: {DAMAGED}");
             return Err(refused(&path, problem));
         }
         self.files.push(path);
         Ok(())
     }
 
-    /// Checks that the tensors are those of the model: all are there in their shapes, and there is none that would be
-    /// left out.
+    /// Checks that the files have the tensors of these parts in their shapes, and no others.
     ///
     /// # Errors
-    /// [`Error::Config`] with the first tensor that is missing, of another shape, or left over.
-    pub(super) fn check(&self, entries: &[Entry]) -> Result<()> {
+    /// [`Error::Config`] with the first tensor that is missing, of another shape or type, or left over.
+    pub(super) fn check(&self, parts: &[Part]) -> Result<()> {
         let place = self.files.first().map_or(Path::new(WEIGHTS), PathBuf::as_path);
         let mut left: BTreeSet<&str> = self.tensors.keys().map(String::as_str).collect();
-        for part in entries.iter().flat_map(|entry| &entry.parts) {
-            let Some(stored) = self.tensors.get(&part.name) else {
-                let problem = format!(
-                    "there is no tensor {}, which a model as config.json describes it has",
-                    part.name
-                );
+        for (name, shape) in parts.iter().flat_map(|part| &part.tensors) {
+            let Some(stored) = self.tensors.get(name) else {
+                let problem =
+                    format!("there is no tensor {name}, which a model as config.json describes it has");
                 return Err(refused(place, problem));
             };
             let path = &self.files[stored.file];
-            if stored.shape != part.shape {
-                let problem = format!(
-                    "{} is {:?}, and should be {:?} by config.json",
-                    part.name, stored.shape, part.shape
-                );
+            if stored.shape != *shape {
+                let problem = format!("{name} is {:?}, and should be {shape:?} by config.json", stored.shape);
                 return Err(refused(path, problem));
             }
             if !matches!(stored.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
-                let problem = format!("{} is {:?}; only F32, F16 and BF16 are read", part.name, stored.dtype);
+                let problem = format!("{name} is {:?}; only F32, F16 and BF16 are read", stored.dtype);
                 return Err(refused(path, problem));
             }
-            left.remove(part.name.as_str());
+            left.remove(name.as_str());
         }
-        // A tied head may be stored all the same, and older files have the frequencies of the rotary embedding.
+        // Files may also have a tied head, and older ones the frequencies of the rotary embedding.
         let is_known = |name: &&str| *name != HEAD && !name.ends_with("rotary_emb.inv_freq");
         match left.into_iter().find(is_known) {
             None => Ok(()),
@@ -142,7 +135,7 @@ impl Weights {
         }
     }
 
-    /// Refuses a head that is stored next to the embedding of a model that ties them, if it has other values.
+    /// Refuses a stored head whose values are not those of the embedding, in a model that ties them.
     ///
     /// # Errors
     /// [`Error::Config`] if it has, [`Error::Io`] if they cannot be read.
@@ -154,8 +147,8 @@ impl Weights {
             return Ok(());
         }
         let problem = format!(
-            "{HEAD} has other values than {EMBEDDING}, and config.json says that they are one; set \
-             tie_word_embeddings to false there, if the head is the one that was trained"
+            "{HEAD} has other values than {EMBEDDING}, and config.json ties them; set tie_word_embeddings to false \
+             there, if the head was trained on its own"
         );
         Err(refused(&self.files[head.file], problem))
     }
@@ -203,7 +196,7 @@ fn numbers(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
     }
 }
 
-/// The files that an index names.
+/// The names of the files in an index.
 fn indexed(path: &Path) -> Result<BTreeSet<String>> {
     let bytes = bounded::read(path, INDEX_BYTES).map_err(|e| Error::io(path, "read the index", e))?;
     let index: Index = serde_json::from_slice(&bytes)
@@ -215,7 +208,7 @@ fn indexed(path: &Path) -> Result<BTreeSet<String>> {
     }
 }
 
-/// Where the values begin in a file, how many bytes there are, and what its header says.
+/// The first byte of the values in a file, the number of their bytes, and the header.
 fn header(path: &Path) -> Result<(u64, u64, Metadata)> {
     let failed = |e| Error::io(path, "read the weights", e);
     // Before it is opened: opening a pipe waits for its writer.
@@ -233,7 +226,7 @@ fn header(path: &Path) -> Result<(u64, u64, Metadata)> {
     }
     let mut header = vec![0; len as usize];
     file.read_exact(&mut header).map_err(failed)?;
-    // This also checks that the tensors follow each other without a gap, each as long as its shape says.
+    // This also checks that the tensors follow each other without gaps, each with the bytes of its shape.
     let metadata = serde_json::from_slice(&header)
         .map_err(|e| refused(path, format!("its header is not that of a safetensors file: {e}")))?;
     Ok((8 + len, all - 8 - len, metadata))

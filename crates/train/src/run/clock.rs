@@ -1,4 +1,4 @@
-//! How a session's time was spent. Holds some sums.
+//! How a session's time was spent: sums of times and targets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::trainer::Step;
 pub(super) struct Clock {
     waited: Duration,
     trained: Duration,
-    /// Of the time trained, what the ranks waited for each other and summed; `None` if there is only one.
+    /// The part of `trained` that went into waiting for other ranks and summing; `None` if there are no others.
     summed: Option<Duration>,
     tokens: u64,
     flops: f64,

@@ -16,7 +16,7 @@ pub(super) fn for_rank(config: &RunConfig, world: World) -> RunConfig {
     own
 }
 
-/// The configs of all ranks of this process, to be checked before they begin.
+/// The configs of all ranks of this process.
 ///
 /// # Errors
 /// [`Error::Config`] if there are several devices and several processes, or lanes and rows that the devices cannot share.
@@ -41,7 +41,7 @@ pub(super) fn refuse_several_processes(World { rank, size }: World, devices: usi
     Err(Error::config("train.devices", problem))
 }
 
-/// An error of one rank, in numbers of the whole run: the ranks of this process share its memory.
+/// The error of one rank with the numbers of the whole run: the ranks of this process share `pipeline.memory`.
 pub(super) fn for_whole_run(error: Error, config: &RunConfig) -> Error {
     let devices = config.train.device_count();
     match error {

@@ -1,4 +1,4 @@
-//! Drives a trainer with batches, in a run directory: the work before the first step of a session, and after its last.
+//! Drives a trainer with batches, in a run directory: opens the run's log, and runs one session.
 
 use std::future::Future;
 use std::ops::AsyncFnMut;
@@ -45,7 +45,7 @@ pub(super) struct Run<'a, M> {
     /// The config of the whole run, where the trainer has that of its rank.
     pub(super) config: RunConfig,
     pub(super) directory: &'a RunDirectory,
-    /// Watches the loader that the batches come from, if they come from one.
+    /// The watch of the loader, if the batches come from one.
     pub(super) watch: Option<Watch>,
     pub(super) observer: &'a mut dyn Observer,
 }

@@ -6,8 +6,8 @@ use crate::trainer::{Attempt, Step, Submitted, Trainer};
 use millstream::batch::Batch;
 use millstream::error::Result;
 
-/// Gives a trainer its batches, one step ahead of the results if the device works on its own. The device then has the
-/// next step's batches and work while it computes, and each result is awaited one step late.
+/// Gives a trainer its batches. If the device computes while the host goes on, the next step is queued before the result
+/// of the one before is awaited.
 #[derive(Debug)]
 pub(super) struct Queue {
     is_ahead: bool,
@@ -17,22 +17,22 @@ pub(super) struct Queue {
 /// The fate of the batches of a step.
 #[derive(Debug, PartialEq)]
 pub(super) enum Advance {
-    /// They are queued, and no step was before them.
+    /// They are queued, and there was no step before.
     Queued,
-    /// The batches were stepped; or they are queued, and this is the result of those before them.
+    /// The result of their step, or, if they are queued, of the step before.
     Done(Attempt),
 }
 
 impl Queue {
-    /// A queue that is ahead, or one that does a step at a time.
+    /// A queue that is a step ahead, or one that does a step at a time.
     ///
-    /// Peers must ask each other for the same things in the same order. A queue that is ahead asks when a batch is late,
-    /// so it is for a process without peers.
+    /// Only a process without peers can be ahead: peers must communicate in the same order, and a queue that is ahead
+    /// finishes its step when a batch is late, which differs between ranks.
     pub(super) fn new(is_ahead: bool) -> Self {
         Self { is_ahead, submitted: None }
     }
 
-    /// Makes a step of `batches`, or queues it and waits for the one before.
+    /// Does a step on `batches`, or queues it and waits for the one before.
     pub(super) fn advance<M: LanguageModel>(
         &mut self,
         trainer: &mut Trainer<M>,

@@ -1,4 +1,4 @@
-//! One rank of a run: opens its trainer and its loader, new or where they go on, and drives them.
+//! One rank of a run: opens its trainer and its loader, for a new run or a resume, and drives them.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -48,7 +48,7 @@ struct Begun {
 }
 
 impl Rank {
-    /// This process, as its launcher has started it.
+    /// The rank of this process, as its launcher started it.
     pub(super) fn new(
         config: &RunConfig,
         tokenizer: Arc<dyn Tokenizer>,
@@ -128,13 +128,14 @@ impl Rank {
         let mut directory = directory.clone();
         if self.peers.is_first() {
             directory = directory.claim()?;
-            // Before anything is written: it may be what fills the disk.
+            // Before anything is written: they may fill the disk.
             Checkpoint::remove_partial(&directory.checkpoints())?;
         }
         let began = directory.config(&[])?.train.init;
         if config.train.init != began {
             let was = began.map_or("absent".to_owned(), |init| format!("{:?}", init.display().to_string()));
-            let problem = format!("a run that goes on has its weights already; leave it as it was ({was})");
+            let problem =
+                format!("a run that is resumed has its weights already; leave it as it was ({was})");
             return Err(Error::config("train.init", problem));
         }
         let own = self.own(config);
@@ -160,7 +161,7 @@ impl Rank {
         self.begun(config.clone(), trainer, loader, directory)
     }
 
-    /// Notes which files the run reads, once for all ranks.
+    /// Saves the list of the files that the run reads, once for all ranks.
     fn begun(
         &self,
         config: RunConfig,

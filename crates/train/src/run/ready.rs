@@ -8,14 +8,13 @@ use millstream::error::{Error, Result};
 use millstream::world::World;
 use millstream::writable;
 
-/// Checks that this process can train as the config says: alone or as one of several that share the rows, on its device
-/// in its precision, a model that its memory can hold, and with a run directory that can be written to. It writes
-/// nothing.
+/// Checks that this process can train as the config says: that several ranks can share the rows, that the device and its
+/// precision are there, that the model fits into memory, and that the run directory can be written to. It writes nothing.
 ///
 /// # Errors
 /// [`Error::Config`] with the key and what to do.
 pub fn ready(config: &RunConfig) -> Result<()> {
-    // A vocabulary that is not learned is known once its tokenizer is open: the trainer checks again then.
+    // The size of another vocabulary is known when its tokenizer is open: the trainer checks again then.
     let vocab = config.data.tokenizer.train.as_ref().map_or(1, |learned| learned.vocab_size);
     for own in for_ranks(config)? {
         batches_of_step(&own, World::planned(&own.data.pipeline)?)?;
@@ -27,8 +26,8 @@ pub fn ready(config: &RunConfig) -> Result<()> {
 
 /// How many batches each of `ranks` ranks takes for a step.
 ///
-/// A batch is of all ranks together, unless it has a token budget. Then each batch is one rank's, and the ranks share the
-/// batches of a step.
+/// The ranks share each batch, unless batches have a token budget. Then each batch belongs to one rank, and the ranks
+/// share the batches of a step.
 ///
 /// # Errors
 /// [`Error::Config`] if they cannot do so evenly.
@@ -39,8 +38,8 @@ pub(super) fn batches_of_step(config: &RunConfig, ranks: usize) -> Result<usize>
     }
     if !accumulate.is_multiple_of(ranks) {
         let problem = format!(
-            "must be a multiple of the world's size, {ranks}, not {accumulate}, as with pipeline.batch_tokens each batch is \
-             one rank's; set it to {}",
+            "must be a multiple of the world's size, {ranks}, not {accumulate}, because with pipeline.batch_tokens each \
+             batch belongs to one rank; set it to {}",
             accumulate.next_multiple_of(ranks)
         );
         return Err(Error::config("train.accumulate", problem));

@@ -1,6 +1,5 @@
-//! Several devices of one process. Each has a rank on a thread of its own, with its own replica of the model and its own
-//! lanes; the caller's thread has the first. So a run on two devices makes the batches, the sums and the checkpoints of
-//! one on two processes.
+//! Several devices of one process. Each has a rank, with a replica of the model and its own lanes, on a thread; the first
+//! runs on the caller's. A run on two devices has the batches, the sums and the checkpoints of a run on two processes.
 //!
 //! Held in memory, for each device: a model, its moments, and a loader with its share of `pipeline.memory`.
 
@@ -16,11 +15,6 @@ use super::rank::Rank;
 use crate::events::{Observer, Outcome};
 use crate::peers::Peers;
 use millstream::error::{Error, Result};
-
-/// The ranks of other devices than the first report nothing.
-struct Silent;
-
-impl Observer for Silent {}
 
 /// Trains `rank`'s run on all devices of its config.
 ///
@@ -57,7 +51,8 @@ pub(super) async fn train(
 /// Starts the thread that trains one rank.
 fn on_thread(rank: Rank) -> Result<JoinHandle<Result<Outcome>>> {
     let (runtime, number) = (Handle::current(), rank.peers.world().rank);
-    let train = move || runtime.block_on(rank.train(&mut Silent, pin!(pending())));
+    // Only the first rank reports.
+    let train = move || runtime.block_on(rank.train(&mut (), pin!(pending())));
     let failed = |e| Error::Train(format!("cannot start the thread of device {number}: {e}"));
     Builder::new().name(format!("device {number}")).spawn(train).map_err(failed)
 }

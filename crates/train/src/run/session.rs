@@ -1,9 +1,8 @@
-//! One session of a run, from its start or a resume to its end. The loop: await a batch, step, report, save.
+//! One session of a run, from its start or a resume to its end: awaits batches, steps, validates and saves.
 //!
 //! The loop runs on the task that awaits it, and blocks its thread while a step computes. So make that task the root
 //! future of a multi-thread runtime: the loader then works on the other threads.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::AsyncFnMut;
 use std::path::PathBuf;
@@ -12,24 +11,22 @@ use std::time::{Duration, Instant};
 
 use futures::future::{Either, poll_immediate, select};
 use futures::{Stream, StreamExt};
-use serde::Serialize;
 use tracing::Instrument;
 
-use super::clock::Clock;
 use super::queue::{Advance, Queue};
 use super::ready::batches_of_step;
+use super::reports::Reports;
 use crate::checkpoint::Checkpoint;
 use crate::device;
 use crate::directory::{RunDirectory, RunLog};
-use crate::events::{End, Observer, Outcome, StepReport};
+use crate::events::{End, Observer, Outcome};
 use crate::model::LanguageModel;
 use crate::peers::Request;
 use crate::trainer::{Attempt, Step, Trainer, Validated};
 use millstream::batch::Batch;
 use millstream::error::{Error, Result, ResumeFrom};
 use millstream::loader::Watch;
-use millstream::meter::{Meters, Verdict, stage_span};
-use millstream::process::resident_bytes;
+use millstream::meter::stage_span;
 
 /// After this many steps in a row without targets, the run assumes that none will ever come.
 const MOST_WITHOUT_TARGETS: u32 = 1000;
@@ -41,7 +38,7 @@ enum Next {
     Stop,
 }
 
-/// Polls `stop` first, so that batches that are always ready cannot hide it.
+/// The next batch, unless `stop` is ready. `stop` is polled first, so that batches that are always ready cannot hide it.
 async fn next_or_stop<S>(batches: &mut S, stop: Pin<&mut impl Future<Output = ()>>) -> Next
 where
     S: Stream<Item = Result<Batch>> + Unpin,
@@ -59,24 +56,16 @@ pub(super) struct Session<'a, M, H> {
     /// How many batches this process takes for a step.
     accumulate: usize,
     directory: RunDirectory,
-    /// The log that rank 0 writes; `None` on the others.
-    log: Option<RunLog>,
-    observer: &'a mut dyn Observer,
+    reports: Reports<'a>,
+    /// Opens the held-out batches.
     held_out: H,
     /// The step that the session began after.
     began: u64,
-    /// Why the run ends, after its state is saved.
+    /// The first error. It ends the run after the state is saved.
     failure: Option<Error>,
-    /// The last checkpoint, and its step.
+    /// The step and the path of the last checkpoint.
     saved: Option<(u64, PathBuf)>,
     can_validate: bool,
-    watch: Option<Watch>,
-    /// The loader's meters when they were last read.
-    seen: Meters,
-    /// The targets of all steps that are done, those of earlier sessions included.
-    tokens: u64,
-    total: Clock,
-    window: Clock,
 }
 
 impl<'a, M, V, H> Session<'a, M, H>
@@ -95,7 +84,7 @@ where
     ) -> Result<Self> {
         let (config, peers) = (trainer.config(), trainer.peers());
         let step = trainer.state().step;
-        // A resumed run that makes no step already has its checkpoint. Rank 0 knows, and all do the same.
+        // A resumed run has the checkpoint of its step already. Rank 0 looks, and tells the other ranks.
         let has_checkpoint = log.is_some() && Checkpoint::steps(&directory.checkpoints())?.contains(&step);
         let has_checkpoint = peers.share(vec![u8::from(has_checkpoint)])?[0] == [1];
         let saved = has_checkpoint.then(|| (step, Checkpoint::path_of(&directory.checkpoints(), step)));
@@ -103,19 +92,13 @@ where
             can_validate: config.train.validate_every > 0,
             queue: Queue::new(peers.is_alone() && device::is_asynchronous(&config.train)),
             accumulate: batches_of_step(config, peers.world().size)?,
-            tokens: trainer.state().tokens,
+            reports: Reports::new(observer, log, watch, trainer.state().tokens),
             trainer,
             directory,
-            log,
-            observer,
             held_out,
             began: step,
             failure: None,
             saved,
-            seen: watch.as_ref().map(Watch::meters).unwrap_or_default(),
-            watch,
-            total: Clock::default(),
-            window: Clock::default(),
         })
     }
 
@@ -130,7 +113,7 @@ where
     {
         let config = self.trainer.config().train.clone();
         let (mut is_last, mut without_targets) = (false, 0);
-        // A validation that was cut short is made up for.
+        // The earlier session may have been stopped before the validation of its last step.
         if self.began > 0
             && self.began.is_multiple_of(config.validate_every)
             && !self.validate(stop.as_mut()).await?
@@ -144,7 +127,7 @@ where
             self.trainer.waited(waited);
             is_last = request == Request::LastStep;
             match self.advance(collected, request, waited)? {
-                Advance::Done(Attempt::Step(step)) => self.report(&step)?,
+                Advance::Done(Attempt::Step(step)) => self.report(&step),
                 Advance::Queued => {}
                 Advance::Done(Attempt::DataEnded) => return Ok(End::DataEnded),
                 Advance::Done(Attempt::Interrupted { rank }) => {
@@ -154,7 +137,7 @@ where
                 Advance::Done(Attempt::WithoutTargets) => {
                     without_targets += 1;
                     if without_targets == MOST_WITHOUT_TARGETS {
-                        // All ranks come to it at the same time.
+                        // All ranks count the same steps, and stop at the same one.
                         self.fail(Err(Error::Train(format!(
                             "{without_targets} times in a row the batches of a step had no targets: documents of \
                              one token cannot be trained on by themselves; pack them together (pipeline.pack), and \
@@ -173,7 +156,7 @@ where
             if done.is_multiple_of(config.validate_every) && !self.validate(stop.as_mut()).await? {
                 return Ok(End::Interrupted);
             }
-            // The last step is saved when it is validated: if that is cut short, the resumed run makes up for it.
+            // `finish` saves the last step, after its validation.
             if done.is_multiple_of(config.checkpoint_every) && done < config.steps {
                 self.save()?;
             }
@@ -181,7 +164,7 @@ where
         Ok(if is_last { End::DataEnded } else { End::Finished })
     }
 
-    /// Awaits the batches of a step, and adds the time that it waits.
+    /// Awaits the batches of a step, and adds the time spent waiting to `waited`.
     async fn collect<S>(
         &mut self,
         batches: &mut S,
@@ -203,23 +186,20 @@ where
         Ok((collected, Request::Step))
     }
 
-    /// Makes a step of the batches, if all ranks decide so.
+    /// Does a step on the batches, if all ranks agree to.
     fn advance(&mut self, batches: Vec<Batch>, request: Request, waited: Duration) -> Result<Advance> {
         let began = Instant::now();
         let advanced = stage_span!("trainer", "step").in_scope(|| match request {
             Request::Step | Request::LastStep => self.queue.advance(&mut self.trainer, batches, request),
             Request::End | Request::Stop => self.trainer.decline(Ok(request)).map(Advance::Done),
         });
-        let (trained, summed) = (began.elapsed(), self.trainer.take_summed());
-        for clock in [&mut self.total, &mut self.window] {
-            clock.pass(waited, trained);
-            clock.sum(summed);
-        }
+        self.reports.pass(waited, began.elapsed());
+        self.reports.sum(self.trainer.take_summed());
         advanced.map_err(|e| self.with_remedy(e))
     }
 
-    /// Awaits the next batch. If it is not there yet, the device finishes its step first: only from then on does anyone
-    /// wait.
+    /// Awaits the next batch. If it is not ready, the queued step is finished first: until then the device has work, and
+    /// nothing waits for the batch.
     async fn next<S>(
         &mut self,
         batches: &mut S,
@@ -242,7 +222,7 @@ where
         Ok(next)
     }
 
-    /// The batches of a step, and this rank's request. A rank that has failed asks all ranks to save and stop.
+    /// The collected batches and this rank's request. A rank that has failed asks all ranks to save and stop.
     fn unless_failed(&mut self, collected: Result<(Vec<Batch>, Request)>) -> (Vec<Batch>, Request) {
         match collected {
             Ok(collected) if self.failure.is_none() => collected,
@@ -253,7 +233,7 @@ where
         }
     }
 
-    /// Keeps an error until all is saved: the first one, which the run then returns.
+    /// Keeps the first error, which the run returns after the state is saved.
     fn fail(&mut self, result: Result<()>) {
         if let Err(error) = result {
             self.failure.get_or_insert(error);
@@ -262,111 +242,60 @@ where
 
     fn say_stopped(&mut self, rank: usize) {
         if rank != self.trainer.peers().world().rank {
-            self.observer.on_message(&format!("rank {rank} stops, and so all ranks do"));
+            self.reports.observer.on_message(&format!("rank {rank} stops, and so all ranks do"));
         }
     }
 
     fn record_cursor(&mut self) -> Result<()> {
-        if let (Some(cursor), Some(log)) = (self.trainer.whole_cursor()?, &mut self.log) {
-            let recorded = log.record_cursor(&cursor);
+        if let Some(cursor) = self.trainer.whole_cursor()? {
+            let recorded = self.reports.record_cursor(&cursor);
             self.fail(recorded);
         }
         Ok(())
     }
 
-    fn write(&mut self, report: &impl Serialize) {
-        let written = self.log.as_mut().map_or(Ok(()), |log| log.write(report));
-        self.fail(written);
-    }
-
-    /// The share of the devices' peak that a rate of all ranks together is.
-    fn mfu(&self, flops: Option<f64>) -> Option<f64> {
-        self.trainer.config().train.mfu(flops? / self.trainer.peers().world().size as f64)
-    }
-
-    /// Waits for the step that the device is at, and reports it.
+    /// Waits for the queued step, if there is one, and reports it.
     fn finish_queued(&mut self) -> Result<()> {
         let began = Instant::now();
         let step = self.queue.finish(&mut self.trainer).map_err(|e| self.with_remedy(e))?;
-        self.total.pass(Duration::ZERO, began.elapsed());
-        self.window.pass(Duration::ZERO, began.elapsed());
-        step.map_or(Ok(()), |step| self.report(&step))
-    }
-
-    fn report(&mut self, step: &Step) -> Result<()> {
-        self.total.count(step);
-        self.window.count(step);
-        self.tokens += step.tokens as u64;
-        let config = &self.trainer.config().train;
-        let is_last = config.log_every > 0 && step.number == config.steps;
-        let logged = is_last || step.number.is_multiple_of(config.log_every);
-        let seen = self.watch.as_ref().filter(|_| logged).map(|watch| {
-            let meters = watch.meters();
-            let since = meters.since(&self.seen);
-            self.seen = meters;
-            (Verdict::from_meters(&since, self.window.wait_share()), since.shares())
-        });
-        let (verdict, stages) = seen.unzip();
-        let report = StepReport {
-            step: step.number,
-            loss: step.loss,
-            lr: step.lr,
-            grad_norm: step.grad_norm,
-            tokens: self.tokens,
-            tokens_per_second: self.window.tokens_per_second(),
-            wait_share: self.window.wait_share(),
-            sum_share: self.window.sum_share(),
-            sources: if logged { self.window.sources().clone() } else { BTreeMap::new() },
-            flops_per_second: self.window.flops_per_second(),
-            mfu: self.mfu(self.window.flops_per_second()),
-            verdict,
-            memory: logged.then(resident_bytes).flatten(),
-            stages,
-            seconds: self.trainer.state().seconds,
-            logged,
-        };
-        if report.logged {
-            self.window = Clock::default();
-            self.write(&report);
+        self.reports.pass(Duration::ZERO, began.elapsed());
+        if let Some(step) = step {
+            self.report(&step);
         }
-        tracing::debug!(step = report.step, loss = report.loss, lr = report.lr, "step");
-        self.observer.on_step(&report);
         Ok(())
     }
 
-    /// Validates, if that was not done at this step. False if the run is to stop: `stop` is ready, or the held-out batches
-    /// cannot be read.
+    fn report(&mut self, step: &Step) {
+        let reported = self.reports.step(&self.trainer, step);
+        self.fail(reported);
+    }
+
+    /// Validates, unless this step has been validated. False if the run must stop: `stop` is ready, or the held-out
+    /// batches cannot be read.
     async fn validate(&mut self, stop: Pin<&mut impl Future<Output = ()>>) -> Result<bool> {
         self.finish_queued()?;
         let step = self.trainer.state().step;
         if !self.can_validate || self.trainer.state().validation_step == Some(step) {
             return Ok(true);
         }
-        let validated = match self.validated(stop).await {
-            Ok(validated) => validated,
+        match self.validated(stop).await {
             Err(error) => {
                 self.fail(Err(error));
                 return Ok(false);
             }
-        };
-        match validated {
-            Validated::Interrupted { rank } => {
+            Ok(Validated::Interrupted { rank }) => {
                 self.say_stopped(rank);
                 return Ok(false);
             }
-            Validated::Done(validation) => {
-                // A checkpoint of this step does not know of it.
+            Ok(Validated::Done(validation)) => {
+                // A checkpoint of this step, if there is one, was saved without it.
                 self.saved = None;
-                // A session that was ended before the next one may have written it.
-                if !self.log.as_ref().is_some_and(|log| log.has_validation(step)) {
-                    self.write(&validation);
-                }
-                tracing::debug!(step, loss = validation.validation_loss, "validation");
-                self.observer.on_validation(&validation);
+                let reported = self.reports.validation(&validation);
+                self.fail(reported);
             }
-            Validated::WithoutTargets => {
+            Ok(Validated::WithoutTargets) => {
                 self.can_validate = false;
-                self.observer.on_message(
+                self.reports.observer.on_message(
                     "no held-out batches: there is no validation; pipeline.holdout sets some aside",
                 );
             }
@@ -391,7 +320,7 @@ where
         self.trainer.validate_until(batches, stop).instrument(span).await
     }
 
-    /// A step's error, with the remedy in this run's directory.
+    /// A step's error; if the run has diverged, with the checkpoint and the learning rate to resume with.
     fn with_remedy(&self, error: Error) -> Error {
         let Error::Diverged { step, batches, .. } = error else { return error };
         let resume = self.saved.as_ref().map(|(saved, _)| {
@@ -406,7 +335,7 @@ where
         Error::Diverged { step, batches, resume }
     }
 
-    /// Saves the state before `error`, which ends the run on all ranks.
+    /// Saves the steps before `error`, which ends the run on all ranks.
     fn save_after(&mut self, error: &Error) {
         let step = self.trainer.state().step;
         if step == self.began {
@@ -415,20 +344,21 @@ where
         match self.save() {
             Ok(path) => {
                 let run = self.directory.path().to_owned();
-                self.observer.on_message(&format!(
-                    "saved {} after step {step}; resume the run when what follows is mended",
+                self.reports.observer.on_message(&format!(
+                    "saved {} after step {step}; resume the run when the error below is fixed",
                     path.display()
                 ));
-                self.observer.on_resumable(&ResumeFrom { run, step: None, settings: Vec::new() });
+                self.reports.observer.on_resumable(&ResumeFrom { run, step: None, settings: Vec::new() });
             }
             Err(unsaved) => tracing::warn!(
-                "step {step} is not saved: {}; that was tried because of: {}",
+                "step {step} could not be saved: {}; the run ends because of: {}",
                 unsaved.chain(),
                 error.chain()
             ),
         }
     }
 
+    /// Saves a checkpoint of this step, unless there is one, and returns its path.
     fn save(&mut self) -> Result<PathBuf> {
         self.finish_queued()?;
         let step = self.trainer.state().step;
@@ -440,12 +370,12 @@ where
         let span = stage_span!("trainer", "checkpoint");
         let path = span.in_scope(|| self.trainer.save(&self.directory.checkpoints()))?;
         tracing::debug!(step, path = %path.display(), "checkpoint");
-        self.observer.on_checkpoint(&path);
+        self.reports.observer.on_checkpoint(&path);
         self.saved = Some((step, path.clone()));
         Ok(path)
     }
 
-    /// Validates and saves the state of the session.
+    /// Ends the session: validates and saves its last step.
     pub(super) async fn finish(
         mut self,
         mut end: End,
@@ -454,11 +384,11 @@ where
         self.finish_queued()?;
         if end == End::DataEnded {
             let (step, steps) = (self.trainer.state().step, self.trainer.config().train.steps);
-            self.observer.on_message(&format!(
+            self.reports.observer.on_message(&format!(
                 "the data ended after step {step} of {steps}; pipeline.epochs sets how often it is read"
             ));
         }
-        // Someone who interrupts waits for the prompt; the resumed run validates.
+        // Whoever interrupts a run wants it to end soon: the resumed run validates instead.
         if end != End::Interrupted && !self.validate(stop).await? {
             end = End::Interrupted;
         }
@@ -468,28 +398,6 @@ where
             return Err(error);
         }
         let checkpoint = self.save()?;
-        let unigram_loss = self.trainer.unigram_loss()?;
-        let state = self.trainer.state();
-        let is_validated = state.validation_step == Some(state.step);
-        Ok(Outcome {
-            end,
-            step: state.step,
-            tokens: state.tokens,
-            loss: state.loss,
-            unigram_loss,
-            validation_loss: state.validation_loss.filter(|_| is_validated),
-            bits_per_byte: state.bits_per_byte.filter(|_| is_validated),
-            tokens_per_second: self.total.tokens_per_second(),
-            wait_share: self.total.wait_share(),
-            sum_share: self.total.sum_share(),
-            flops_per_second: self.total.flops_per_second(),
-            mfu: self.mfu(self.total.flops_per_second()),
-            verdict: self
-                .watch
-                .as_ref()
-                .map(|watch| Verdict::from_meters(&watch.meters(), self.total.wait_share())),
-            seconds: state.seconds,
-            checkpoint,
-        })
+        self.reports.outcome(&self.trainer, end, checkpoint)
     }
 }

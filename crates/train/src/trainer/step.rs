@@ -1,4 +1,4 @@
-//! One step of the optimizer: gradients, their norm, and the move along them.
+//! One optimizer step: gradients, their norm, and the new parameters.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -33,13 +33,14 @@ pub struct Step {
     pub grad_norm: f64,
     /// The number of targets.
     pub tokens: usize,
-    /// The floating-point operations, as [`Flops`](crate::cost::Flops) counts them; `None` for a model that is not the crate's own.
+    /// The floating-point operations, as [`Flops`](crate::cost::Flops) counts them; `None` for a model that is not the
+    /// crate's own.
     pub flops: Option<f64>,
     /// The loss of each source's targets, by the source's name; empty if there is only one source.
     pub sources: BTreeMap<String, SourceLoss>,
 }
 
-/// A step that the device may still be at work on: its known numbers, and those that are being read.
+/// A step that the device may still compute: the numbers that are known, and the results that are being read.
 #[derive(Debug)]
 #[must_use = "a step that has diverged is known only when it is completed"]
 pub struct Submitted {
@@ -50,21 +51,22 @@ pub struct Submitted {
     results: Reading,
 }
 
-/// The result of an attempted step with the batches of this rank and its peers.
+/// The result of an attempted step over the batches of all ranks. Without [`Step`](Self::Step) nothing was stepped.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Attempt {
-    /// There is a step of them.
     Step(Step),
-    /// They have no targets, so there is no step.
+    /// The batches have no targets.
     WithoutTargets,
     /// No rank has batches.
     DataEnded,
-    /// The rank was asked to stop, so there is no step.
-    Interrupted { rank: usize },
+    /// This rank was asked to stop.
+    Interrupted {
+        rank: usize,
+    },
 }
 
 impl Attempt {
-    /// The step, for whoever gives batches until they end.
+    /// The step, for a caller that cannot stop its peers.
     fn step(self) -> Result<Option<Step>> {
         match self {
             Self::Step(step) => Ok(Some(step)),
@@ -76,13 +78,13 @@ impl Attempt {
     }
 }
 
-/// A step's gradients, and its known numbers before the losses are read.
+/// The gradients of a step, and the numbers that are known before its losses are read.
 struct StepGradients {
-    /// Of this process, and once they are summed, of all.
+    /// The sum over this process's batches, and after the peers have summed, over all.
     params: GradientsParams,
-    /// The losses of this process.
+    /// The losses of this process's batches.
     losses: Vec<Tensor<1>>,
-    /// The counts of this process.
+    /// The counts of this process's targets.
     unigram: Unigram,
     tokens: usize,
     flops: f64,
@@ -100,7 +102,7 @@ impl<M: LanguageModel> Trainer<M> {
         self.attempt(batches, Request::Step)?.step()
     }
 
-    /// Does a step, if all ranks decide so. This one has `batches`, and asks for `request`.
+    /// Does a step, if all ranks agree to. This one has `batches`, and asks for `request`.
     ///
     /// # Errors
     /// As [`step`](Self::step).
@@ -122,7 +124,7 @@ impl<M: LanguageModel> Trainer<M> {
         Ok(Attempt::Step(self.finish_step(self.state.step, lr, &losses, norm, flops)))
     }
 
-    /// Tells the peers that this rank has no batches, or has failed. Then there is no step.
+    /// Tells the peers that this rank has no batches, or has failed, so that there is no step.
     ///
     /// # Errors
     /// The error of `request`; [`Error::Peer`] if another rank has failed.
@@ -153,7 +155,7 @@ impl<M: LanguageModel> Trainer<M> {
         let results = self.results(&gradients, norm);
         let flops = gradients.flops;
         let lr = self.apply(gradients, &factor, &batches);
-        // Now, and not when the step is completed: the next one is queued by then, and the device would do that first.
+        // The read is queued here, ahead of the next step's work.
         let results = Reading::begin(results);
         self.state.seconds += began.elapsed().as_secs_f64();
         Ok(Some(Submitted { batches, number: self.state.step, lr, flops, results }))
@@ -175,7 +177,7 @@ impl<M: LanguageModel> Trainer<M> {
         }
     }
 
-    /// The gradients of all ranks' batches together, if there is a step.
+    /// The gradients over all ranks' batches, if there is a step.
     fn gradients(
         &mut self,
         batches: &[Batch],
@@ -203,7 +205,7 @@ impl<M: LanguageModel> Trainer<M> {
         Ok(ControlFlow::Continue(StepGradients { params, tokens: total.tokens, flops: total.flops, ..own }))
     }
 
-    /// The gradients of this process's batches together.
+    /// The gradients over this process's batches.
     fn own_gradients(&self, batches: &[Batch]) -> Result<StepGradients> {
         for batch in batches {
             self.check(batch)?;
@@ -222,13 +224,13 @@ impl<M: LanguageModel> Trainer<M> {
         let stepped = batches.iter().filter(|batch| self.scope.tokens(batch) > 0);
         own.flops = self.flops.as_ref().map_or(0.0, |flops| flops.for_batches(stepped));
         if !self.peers.is_alone() && is_asynchronous(&self.config.train) {
-            // The peers are to wait for each other, and not for the device.
+            // Time spent waiting for the device is not to count as time spent waiting for peers.
             self.device.sync().map_err(|e| Error::Train(format!("the device failed: {e}")))?;
         }
         Ok(own)
     }
 
-    /// The decision of the ranks, with this one's vote.
+    /// Votes, and returns the decision of all ranks.
     fn decide(&mut self, vote: Result<Vote>) -> Result<ControlFlow<Attempt, Total>> {
         let began = Instant::now();
         let decision = self.peers.vote(vote);
@@ -241,14 +243,14 @@ impl<M: LanguageModel> Trainer<M> {
         })
     }
 
-    /// The losses of all batches of a step, and the norm of the sum of their gradients. They are one tensor, because each
-    /// read waits for the device.
+    /// The losses of all batches of a step, and the norm of the sum of their gradients, in one tensor: each read waits for
+    /// the device.
     fn results(&self, gradients: &StepGradients, norm: Option<Tensor<1>>) -> Tensor<1> {
         let norm = norm.unwrap_or_else(|| Tensor::zeros([1], &self.device.clone().inner()));
         Tensor::cat(gradients.losses.iter().cloned().chain([norm]).collect(), 0)
     }
 
-    /// Moves the model along its gradients, and returns the learning rate.
+    /// Steps the model along the gradients, and returns the learning rate.
     fn apply(&mut self, gradients: StepGradients, factor: &Factor, batches: &[Batch]) -> f64 {
         let lr = learning_rate(&self.config.train, self.state.step);
         let span = stage_span!("trainer", "optimizer");
@@ -286,7 +288,8 @@ impl<M: LanguageModel> Trainer<M> {
         Ok((losses, norm))
     }
 
-    /// The error that the gradient of these batches is not finite. All ranks find the same gradient, so one tells it.
+    /// The error that the gradient of these batches is not finite. All ranks have the same gradient, so only one reports
+    /// it.
     fn diverged(&self, step: u64, batches: &[Batch]) -> Error {
         let first = batches.first().map_or(0, Batch::number);
         let diverged = Error::Diverged {

@@ -1,4 +1,5 @@
-//! The work of a trainer with its peers besides steps: it joins their parts, and checks that they are equal.
+//! What a trainer does with its peers besides steps: it joins their cursors, counts and losses, and checks that their
+//! parameters are equal.
 
 use std::hash::Hasher;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use millstream::error::{Error, Result};
 
 impl<M: LanguageModel> Trainer<M> {
     /// Trains together with other processes: each step sums the gradients of all of them, and all take the same step.
-    /// Call it when the model is as it begins, after [`restored`](Self::restored).
+    /// Call it before the first step, and after [`restored`](Self::restored).
     ///
     /// With several peers, [`step`](Self::step), [`validate`](Self::validate), [`save`](Self::save) and
     /// [`unigram_loss`](Self::unigram_loss) wait for all of them.
@@ -24,7 +25,7 @@ impl<M: LanguageModel> Trainer<M> {
     pub fn with_peers(self, peers: Peers) -> Self {
         let unigram = match peers.is_first() {
             true => self.unigram,
-            // Each counts its own targets, and the first those of earlier sessions too.
+            // The first rank has the counts of earlier sessions.
             false => Unigram::new(self.unigram.vocab()),
         };
         Self { unigram, peers, ..self }
@@ -35,7 +36,7 @@ impl<M: LanguageModel> Trainer<M> {
         &self.peers
     }
 
-    /// How long the steps waited for the peers and summed with them, since this was last asked; `None` alone.
+    /// How long the steps have waited for the peers and summed with them since the last call; `None` without peers.
     pub(crate) fn take_summed(&mut self) -> Option<Duration> {
         let summed = std::mem::take(&mut self.summed);
         (!self.peers.is_alone()).then_some(summed)
@@ -55,17 +56,17 @@ impl<M: LanguageModel> Trainer<M> {
         match all.iter().position(|other| *other != all[0]) {
             None => Ok(()),
             Some(rank) => Err(self.peers.fail(Error::Train(format!(
-                "after step {} the parameters of rank {rank} are not those of rank 0: all ranks need the same build, \
-                 kind of CPU or GPU, and checkpoint; go on from the last checkpoint",
+                "after step {} the parameters of rank {rank} differ from those of rank 0: all ranks need the same build, \
+                 kind of CPU or GPU, and checkpoint; resume from the last checkpoint",
                 self.state.step
             )))),
         }
     }
 
-    /// Where the data continues, for all ranks together; `None` before the first step.
+    /// Where the data continues for all ranks; `None` before the first step.
     ///
     /// # Errors
-    /// [`Error::Merge`] if the ranks' cursors are not of one place.
+    /// [`Error::Merge`] if the ranks' cursors are not of the same batch.
     pub(crate) fn whole_cursor(&self) -> Result<Option<Cursor>> {
         if self.peers.is_alone() {
             return Ok(self.cursor.clone());

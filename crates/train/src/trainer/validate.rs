@@ -23,13 +23,13 @@ pub(crate) enum Validated {
     Done(Validation),
     /// The batches have no targets.
     WithoutTargets,
-    /// The rank was asked to stop.
+    /// This rank was asked to stop.
     Interrupted {
         rank: usize,
     },
 }
 
-/// A rank's status after each batch. If one of them does not go on, none does.
+/// A rank's status after each batch. All ranks stop when one does not go on.
 #[derive(Clone, Copy, PartialEq)]
 enum Status {
     GoOn,
@@ -39,8 +39,8 @@ enum Status {
 }
 
 impl<M: LanguageModel> Trainer<M> {
-    /// Returns the loss on at most `train.validation_batches` of `batches`; `None` if they have no targets. With peers all
-    /// have the same batches, rank r takes batches r, r + R, r + 2R and so on, and all get the loss on all of them.
+    /// Returns the loss on at most `train.validation_batches` of `batches`; `None` if they have no targets. R peers all get
+    /// the same batches: rank r computes batches r, r + R, r + 2R and so on, and each gets the loss on all.
     ///
     /// The targets are those of training: with `train.mask_documents` each is predicted from its own document, and a
     /// document's first id is not a target. So losses with and without that setting have different targets.
@@ -57,7 +57,7 @@ impl<M: LanguageModel> Trainer<M> {
         })
     }
 
-    /// [`validate`](Self::validate), unless `stop` is ready on a rank while it awaits a batch.
+    /// As [`validate`](Self::validate), unless `stop` gets ready on a rank while it awaits a batch.
     pub(crate) async fn validate_until<S>(
         &mut self,
         batches: S,
@@ -91,7 +91,7 @@ impl<M: LanguageModel> Trainer<M> {
         }))
     }
 
-    /// Adds up the losses on this process's share of the batches. Returns the rank that was asked to stop, if one was.
+    /// Adds up the losses on this process's share of the batches. Returns the rank that was asked to stop, if any.
     async fn own_validation<S>(
         &self,
         mut batches: S,
@@ -126,7 +126,7 @@ impl<M: LanguageModel> Trainer<M> {
         own.read_last(self.scope).map(|()| None)
     }
 
-    /// Begins to compute the losses of a batch, and adds those of the one before: so the device has work meanwhile.
+    /// Queues the losses of a batch on the device, and adds those of the batch before meanwhile.
     fn add_validation(
         &self,
         batch: Batch,
@@ -146,13 +146,13 @@ impl<M: LanguageModel> Trainer<M> {
     }
 }
 
-/// What this process adds to a validation.
+/// The part of a validation that this process computes.
 #[derive(Default)]
 struct OwnValidation {
     losses: LossSums,
     /// The bytes of text that the targets stand for.
     bytes: u64,
-    /// The last batch, and its losses, which the device may still compute.
+    /// The last batch and its losses, which the device may still compute.
     unread: Option<(Batch, Reading)>,
 }
 

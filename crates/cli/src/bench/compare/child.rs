@@ -46,7 +46,7 @@ impl Way {
     }
 }
 
-/// What takes the batches.
+/// The consumer of the batches.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Takes {
@@ -66,7 +66,7 @@ pub(super) struct Orders {
     pub(super) batches: u64,
 }
 
-/// What a child reports.
+/// A report of a child.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Word {
@@ -133,7 +133,7 @@ async fn measure(Orders { config, way, takes, batches: wanted }: Orders) -> Resu
         let Some(batch) = batches.next().await else { break };
         let (batch, wait) = (batch?, asked.elapsed());
         first.get_or_insert_with(|| opened.elapsed());
-        // The parent ends it.
+        // The parent ends this child.
         consumer.take(&batch, || false)?;
         taken += 1;
         tokens += batch.tokens() as u64;
@@ -170,8 +170,8 @@ async fn measure(Orders { config, way, takes, batches: wanted }: Orders) -> Resu
     })
 }
 
-/// Holds all batches before it gives the first, as a program does that loads its data before it trains. They stay
-/// when they were taken: an epoch later they are wanted again.
+/// Holds all batches before it gives the first, as a program does that loads its data before it trains. It keeps them
+/// after they are taken, for the next epoch.
 async fn load_all(batches: BoxStream<'static, Result<Batch>>) -> Result<BoxStream<'static, Result<Batch>>> {
     let all: Vec<Batch> = batches.try_collect().await?;
     Ok(stream::iter(0..all.len()).map(move |index| Ok(all[index].clone())).boxed())

@@ -20,7 +20,7 @@ struct Kept(Child);
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // A child that has ended needs neither.
+        // Both fail if the child has ended, which is fine.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -36,7 +36,7 @@ pub(super) fn run(
     let mut complaints = tempfile::tempfile().map_err(lost)?;
     let mut command = program().child();
     command.arg(COMMAND).stdin(Stdio::piped()).stdout(Stdio::piped());
-    // The parent answers the signals that a terminal sends to both.
+    // A terminal's signals go to the parent alone, which ends its children.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     command.stderr(complaints.try_clone().map_err(lost)?);
@@ -44,7 +44,7 @@ pub(super) fn run(
 
     let mut input = child.0.stdin.take().ok_or_else(|| lost(std::io::ErrorKind::BrokenPipe.into()))?;
     let json = serde_json::to_string(orders).map_err(|e| lost(e.into()))?;
-    // A child that has failed already says why and reads nothing.
+    // If the child has failed and closed its input, its last line says why.
     let _ = writeln!(input, "{json}");
     let output = child.0.stdout.take().ok_or_else(|| lost(std::io::ErrorKind::BrokenPipe.into()))?;
     let words = hear(BufReader::new(output));

@@ -12,11 +12,11 @@ use millstream::{Batch, Config};
 /// If more than this share of the rows share a document, the settings of the order are wrong.
 const MANY: f64 = 0.05;
 
-/// The first batches are all looked at, and then one in `EVERY`: looking takes time from the loader.
+/// The first batches are all counted, and then one in `EVERY`: counting takes time from the loader.
 const FIRST: u64 = 100;
 const EVERY: u64 = 16;
 
-/// What is counted in each batch.
+/// The counts of shared documents.
 #[derive(Default)]
 pub(super) struct MixingSample {
     mixing: Mixing,
@@ -34,8 +34,8 @@ impl MixingSample {
         self.rows = self.rows.max(batch.rows());
     }
 
-    /// What came of it; nothing if no batch had documents from files. Held-out batches need not be mixed: no model
-    /// learns from them.
+    /// The result; `None` if no batch had documents from files. Held-out batches need not be mixed: no model learns from
+    /// them.
     pub(super) fn mixed(&self, config: &Config, held_out: bool, setting: &Setting) -> Option<Mixed> {
         let shared_rows = self.mixing.shared_rows()?;
         let is_bad = shared_rows > MANY && !held_out;
@@ -95,7 +95,7 @@ fn problem(rows: usize, config: &Config, setting: &Setting) -> String {
                 the corpus is too small for batches of so many rows: add text, or lower pipeline.batch_size"
             .to_owned();
     }
-    // A rank has its part of these.
+    // The settings of all ranks: `rows` and `lanes` are this one's.
     let (size, wished) = (pipeline.batch_size, pipeline.lanes());
     let there_are =
         if lanes == 1 { "there is 1 lane".to_owned() } else { format!("there are {lanes} lanes") };

@@ -1,0 +1,162 @@
+//! The reports of a session, to its observer and to the run's log. Holds the session's rates, and those since the last
+//! logged step.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::clock::Clock;
+use crate::directory::RunLog;
+use crate::events::{End, Observer, Outcome, StepReport, Validation};
+use crate::model::LanguageModel;
+use crate::trainer::{Step, Trainer};
+use millstream::cursor::Cursor;
+use millstream::error::Result;
+use millstream::loader::Watch;
+use millstream::meter::{Meters, Verdict};
+use millstream::process::resident_bytes;
+
+pub(super) struct Reports<'a> {
+    pub(super) observer: &'a mut dyn Observer,
+    /// The log that rank 0 writes; `None` on the others.
+    log: Option<RunLog>,
+    watch: Option<Watch>,
+    /// The loader's meters at the last logged step.
+    logged_meters: Meters,
+    /// How many targets the run has trained on, in earlier sessions too.
+    tokens: u64,
+    /// The time since the session began.
+    total: Clock,
+    /// The time since the last logged step.
+    window: Clock,
+}
+
+impl<'a> Reports<'a> {
+    /// The reports of a session that continues after `tokens` targets. `watch` is of the loader, if there is one.
+    pub(super) fn new(
+        observer: &'a mut dyn Observer,
+        log: Option<RunLog>,
+        watch: Option<Watch>,
+        tokens: u64,
+    ) -> Self {
+        let logged_meters = watch.as_ref().map(Watch::meters).unwrap_or_default();
+        let (total, window) = (Clock::default(), Clock::default());
+        Self { observer, log, watch, logged_meters, tokens, total, window }
+    }
+
+    /// Adds time that was spent waiting for batches and training.
+    pub(super) fn pass(&mut self, waited: Duration, trained: Duration) {
+        self.total.pass(waited, trained);
+        self.window.pass(waited, trained);
+    }
+
+    /// Adds time that was spent waiting for the peers and summing with them.
+    pub(super) fn sum(&mut self, summed: Option<Duration>) {
+        self.total.sum(summed);
+        self.window.sum(summed);
+    }
+
+    /// Reports a step that `trainer` has done.
+    ///
+    /// # Errors
+    /// [`Error::Io`](millstream::Error::Io) if it cannot be written to the log. The observer has it all the same.
+    pub(super) fn step<M: LanguageModel>(&mut self, trainer: &Trainer<M>, step: &Step) -> Result<()> {
+        self.total.count(step);
+        self.window.count(step);
+        self.tokens += step.tokens as u64;
+        let config = &trainer.config().train;
+        let is_last = config.log_every > 0 && step.number == config.steps;
+        let logged = is_last || step.number.is_multiple_of(config.log_every);
+        let loader = self.watch.as_ref().filter(|_| logged).map(|watch| {
+            let meters = watch.meters();
+            let since = meters.since(&self.logged_meters);
+            self.logged_meters = meters;
+            (Verdict::from_meters(&since, self.window.wait_share()), since.shares())
+        });
+        let (verdict, stages) = loader.unzip();
+        let report = StepReport {
+            step: step.number,
+            loss: step.loss,
+            lr: step.lr,
+            grad_norm: step.grad_norm,
+            tokens: self.tokens,
+            tokens_per_second: self.window.tokens_per_second(),
+            wait_share: self.window.wait_share(),
+            sum_share: self.window.sum_share(),
+            sources: if logged { self.window.sources().clone() } else { BTreeMap::new() },
+            flops_per_second: self.window.flops_per_second(),
+            mfu: mfu(trainer, self.window.flops_per_second()),
+            verdict,
+            memory: logged.then(resident_bytes).flatten(),
+            stages,
+            seconds: trainer.state().seconds,
+            logged,
+        };
+        if logged {
+            self.window = Clock::default();
+        }
+        let log = self.log.as_mut().filter(|_| logged);
+        let written = log.map_or(Ok(()), |log| log.write(&report));
+        tracing::debug!(step = report.step, loss = report.loss, lr = report.lr, "step");
+        self.observer.on_step(&report);
+        written
+    }
+
+    /// Reports a validation.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub(super) fn validation(&mut self, validation: &Validation) -> Result<()> {
+        let step = validation.step;
+        // An earlier session may have written it before it was cut off.
+        let log = self.log.as_mut().filter(|log| !log.has_validation(step));
+        let written = log.map_or(Ok(()), |log| log.write(validation));
+        tracing::debug!(step, loss = validation.validation_loss, "validation");
+        self.observer.on_validation(validation);
+        written
+    }
+
+    /// Adds a cursor to the run's trail.
+    ///
+    /// # Errors
+    /// [`Error::Io`](millstream::Error::Io) if it cannot be written.
+    pub(super) fn record_cursor(&mut self, cursor: &Cursor) -> Result<()> {
+        self.log.as_mut().map_or(Ok(()), |log| log.record_cursor(cursor))
+    }
+
+    /// The result of a session whose state is saved at `checkpoint`.
+    pub(super) fn outcome<M: LanguageModel>(
+        &self,
+        trainer: &Trainer<M>,
+        end: End,
+        checkpoint: PathBuf,
+    ) -> Result<Outcome> {
+        let unigram_loss = trainer.unigram_loss()?;
+        let state = trainer.state();
+        let is_validated = state.validation_step == Some(state.step);
+        let total = &self.total;
+        let verdict = |watch: &Watch| Verdict::from_meters(&watch.meters(), total.wait_share());
+        Ok(Outcome {
+            end,
+            step: state.step,
+            tokens: state.tokens,
+            loss: state.loss,
+            unigram_loss,
+            validation_loss: state.validation_loss.filter(|_| is_validated),
+            bits_per_byte: state.bits_per_byte.filter(|_| is_validated),
+            tokens_per_second: total.tokens_per_second(),
+            wait_share: total.wait_share(),
+            sum_share: total.sum_share(),
+            flops_per_second: total.flops_per_second(),
+            mfu: mfu(trainer, total.flops_per_second()),
+            verdict: self.watch.as_ref().map(verdict),
+            seconds: state.seconds,
+            checkpoint,
+        })
+    }
+}
+
+/// The share of a device's peak that each rank reaches, given the rate of all ranks together.
+fn mfu<M: LanguageModel>(trainer: &Trainer<M>, flops_per_second: Option<f64>) -> Option<f64> {
+    trainer.config().train.mfu(flops_per_second? / trainer.peers().world().size as f64)
+}
