@@ -45,7 +45,12 @@ pub(super) fn code(error: &(dyn Error + 'static)) -> Option<i32> {
     }
     match error.downcast_ref::<io::Error>() {
         // Its own cause is that of the error within it.
-        Some(answer) => answer.raw_os_error().or_else(|| code(answer.get_ref()?)),
+        Some(answer) => {
+            // Some libraries hide the answer within an error of its kind and keep only its text.
+            let is_of_kind = |code: &i32| io::Error::from_raw_os_error(*code).kind() == answer.kind();
+            let within = answer.raw_os_error().or_else(|| code(answer.get_ref()?));
+            within.or_else(|| code_in(&answer.to_string()).filter(is_of_kind))
+        }
         None => code(error.source()?),
     }
 }

@@ -205,34 +205,27 @@ proptest! {
         prop_assert!(refusal.starts_with(&expected), "{refusal}");
     }
 
+    /// The first four bytes of a file are read together: a place within them is not looked at more closely.
     #[test]
-    fn a_byte_is_a_documents_end_behind_its_splits_begin(byte in prop_oneof![1_u64..8000, Just((1 << 53) - 1)], split in 0_u64..7) {
+    fn a_byte_is_where_a_document_of_the_split_begins(byte in prop_oneof![4_u64..8000, Just((1 << 53) - 1)], split in 0_u64..7) {
         let (directory, config, cursor) = endless(PackRule::Concat);
         let text = std::fs::read(directory.path().join("lines.txt")).expect("the file");
-        let cursor = with(&with(&with(&cursor, "/split", split), "/byte", byte), "/line", 0);
-        let is_end = byte <= text.len() as u64 && text[byte as usize - 1] == b'\n';
+        let cursor = with(&with(&cursor, "/split", split), "/byte", byte);
+        let begins = byte < text.len() as u64 && text[byte as usize - 1] == b'\n';
         match block_on(resume(&config, cursor)) {
-            Ok(_) => prop_assert!(is_end),
+            Ok(_) => prop_assert!(begins),
             Err(refusal) => {
-                let expected = format!("this cursor is not valid: {}/lines.txt (byte {byte}): ", directory.path().display());
+                let path = directory.path().display();
+                let expected = format!("this cursor is not valid: {path}/lines.txt (byte {byte}): no document begins there");
                 prop_assert!(refusal.starts_with(&expected) , "{refusal}");
-                prop_assert!(!is_end || refusal.contains("the split begins at byte"), "{refusal}");
             }
         }
     }
 
     #[test]
-    fn lines_fit_into_the_bytes_before_them(more in 1_u64..1000) {
-        let (_directory, config, cursor) = endless(PackRule::Concat);
-        let line = number(&cursor, "/byte") + more;
-        let refusal = refusal(&config, with(&cursor, "/line", line));
-        prop_assert!(refusal.contains("lines do not fit into the"), "{refusal}");
-    }
-
-    #[test]
     fn no_run_comes_so_far(index: prop::sample::Index, value in prop_oneof![Just(1_u64 << 53), any::<u64>().prop_map(|n| n | 1 << 53)]) {
         let (_directory, config, cursor) = endless(PackRule::Concat);
-        let counts = ["epoch", "split", "byte", "line", "documents", "skipped"];
+        let counts = ["epoch", "split", "byte", "documents", "skipped"];
         let field = index.get(&counts);
         let refused = refusal(&config, with(&cursor, &format!("/{field}"), value));
         prop_assert_eq!(refused, format!("lane 0: {field} = {value}, and no run gets so far"));

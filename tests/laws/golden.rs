@@ -143,7 +143,7 @@ const PLAIN: [&str; 6] = [
     "5a6d63062102cbff",
     "1553bc59157ae97c",
     "95867e29a70aa429",
-    "1916fd3474cc99063df05b776a418626",
+    "47682b155f636627ee424eb26e130c60",
 ];
 
 const MIXED: [&str; 6] = [
@@ -152,7 +152,7 @@ const MIXED: [&str; 6] = [
     "5f46cac63724539b",
     "db7e90318246c940",
     "2da9abec31299b17",
-    "1542e05fe33548936f8a3ab8095a55dd",
+    "ce339833b89b1d9fa4a88d4e69110f1f",
 ];
 
 const BEST_FIT: [&str; 6] = [
@@ -161,7 +161,7 @@ const BEST_FIT: [&str; 6] = [
     "029011e538a696db",
     "4062c107c488a697",
     "625fb9d0517232bf",
-    "a848baf53706d88815405ff855edafb2",
+    "8b051092c652e5113fdf4407180aa921",
 ];
 
 const SHUFFLED_GLOBALLY: [&str; 6] = [
@@ -170,7 +170,7 @@ const SHUFFLED_GLOBALLY: [&str; 6] = [
     "ff6959024401b3e5",
     "3a214793e41ba49e",
     "df3805453d0a5c02",
-    "dd1f6ac9f905b62f62bde18bebd68aff",
+    "adb43bbdb317f9ef67b668d352eea7b5",
 ];
 
 const TOKEN_BUDGET: [&str; 7] = [
@@ -180,11 +180,11 @@ const TOKEN_BUDGET: [&str; 7] = [
     "7eb423f017f696a9",
     "f12ad254ac8c1506",
     "a1d62bd5de187166",
-    "577fe4e2aaa65e0d2e208557c6a9acdd",
+    "c02ad616796ea15bba7a3deeb309c3d4",
 ];
 
 /// Of the cursor below.
-const CHECKSUM: &str = "9f611d59fd05c5eb";
+const CHECKSUM: &str = "1582b681f2ce7382";
 
 /// Without its checksum.
 const CURSOR: &str = r#"{
@@ -193,13 +193,13 @@ const CURSOR: &str = r#"{
     "turn": 128,
     "sources": ["some", "others"],
     "lanes": [
-        {"rows": 64, "digest": "75ff306ee7d8261eeae70b65fe017c69", "sources": [
-            {"rows": 26, "at": {"epoch": 0, "split": 1, "byte": 710, "line": 7, "start": 694, "documents": 32, "skipped": 0, "skips": [137438953493, 3]}},
-            {"rows": 38, "at": {"epoch": 0, "split": 2, "byte": 614, "line": 20, "start": 598, "documents": 43, "skipped": 0, "skips": [171798691873, 9]}}
+        {"rows": 64, "digest": "eb900b163a62d83d6ac44e909baa5935", "sources": [
+            {"rows": 26, "at": {"epoch": 0, "split": 1, "byte": 694, "documents": 32, "skipped": 0, "skips": [137438953493, 3]}},
+            {"rows": 38, "at": {"epoch": 0, "split": 2, "byte": 598, "documents": 43, "skipped": 0, "skips": [171798691873, 9]}}
         ]},
-        {"rows": 64, "digest": "ee2fad36662c1d564c5ab124fa659018", "sources": [
-            {"rows": 34, "at": {"epoch": 0, "split": 4, "byte": 246, "line": 16, "start": 230, "documents": 64, "skipped": 0, "skips": [77309411332, 11]}},
-            {"rows": 30, "at": {"epoch": 0, "split": 3, "byte": 135, "line": 9, "start": 120, "documents": 32, "skipped": 0, "skips": [137438953501, 4]}}
+        {"rows": 64, "digest": "8f27b86e5a95310a59de89782edab950", "sources": [
+            {"rows": 34, "at": {"epoch": 0, "split": 4, "byte": 230, "documents": 64, "skipped": 0, "skips": [77309411332, 11]}},
+            {"rows": 30, "at": {"epoch": 0, "split": 3, "byte": 120, "documents": 32, "skipped": 0, "skips": [137438953501, 4]}}
         ]}
     ],
     "history": [

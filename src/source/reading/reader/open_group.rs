@@ -23,6 +23,9 @@ use crate::store::ReadTurn;
 /// first documents of all lanes come soon.
 const FIRST_SHIFT: u32 = 4;
 
+/// The first steps of a split that is read alone read at least this much, in bytes.
+const LEAST_FIRST: usize = 1 << 10;
+
 /// Splits that are read side by side.
 #[derive(Debug)]
 pub(super) struct OpenGroup {
@@ -275,6 +278,8 @@ impl Reader {
             gathered.window.framed.reserve(self.framed);
         }
         let is_alone = group.splits.len() == 1;
+        let first = slab_bytes >> FIRST_SHIFT.saturating_sub(self.steps);
+        let slab_bytes = if is_alone { first.max(slab_bytes.min(LEAST_FIRST)) } else { slab_bytes };
         let until = match is_alone {
             true => u64::MAX,
             false => share.saturating_add(((room as f64 / group.pace) as u64).max(1)),
@@ -284,7 +289,7 @@ impl Reader {
         for nth in order {
             let Some(group) = &mut self.group else { return Ok(None) };
             let split = &mut group.splits[nth];
-            if split.key().is_none_or(|key| !is_alone && key.share >= until) {
+            if split.key().is_none_or(|key| until < u64::MAX && key.share >= until) {
                 continue;
             }
             if split.stored.is_some() {
