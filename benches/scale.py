@@ -44,7 +44,7 @@ SPLITS, MOST_SPLITS = 1 << 10, 1 << 18
 LONGEST, LONGEST_OF_MANY, LONG_OF_MANY = 256 << 10, 64 << 20, 4
 
 # The bytes of a document's entry in the index, and those of the checksum of as many bytes (`src/segment/format.rs`).
-ENTRY, SUM, SUMMED = 64, 8, 16 << 10
+ENTRY, SUM, SUMMED = 48, 8, 16 << 10
 
 # How much one request asks for by default (`store.block`).
 BLOCK = 4 << 20

@@ -1,4 +1,4 @@
-//! Segments: files with the stored ids of one or more splits.
+//! Segments: files with the stored ids of one or more splits, and an index of their documents.
 //!
 //! Local segments are mapped into memory. Each block's checksum is checked when the block is first used.
 //!

@@ -2,12 +2,13 @@
 //!
 //! Opening a [`Source`] lists the files and their lengths. It reads the index of a file that has one, and all of a
 //! small source, to cut it between documents. A file is one split or many; a compressed file is cut only between
-//! frames. Each epoch deals the splits to lanes. [`Documents`] reads a lane's splits one after the other, or several
-//! side by side, in slabs of 512 KiB, a few slabs ahead of the consumer.
+//! frames. Each epoch deals the splits to lanes. A lane reads a few of its splits side by side, in slabs of 512 KiB. In a
+//! loader the jobs of the tokenizer read the slabs; [`Documents`] reads them a few ahead of its consumer.
 //!
-//! A lane holds at most three slabs with the positions of their documents, and a decompressor for each open compressed
-//! file. Its cursor is a split and a byte, so resuming is one seek. Splits that are read side by side, and compressed
-//! files, are read again up to that byte.
+//! A lane holds the slabs that wait, with the positions of their documents, and for each open split its file with what
+//! the format needs, such as a decompressor. Its cursor is the place of the last document that was delivered. That tells
+//! where reading goes on in each open split, and a resume seeks there. Compressed files are decompressed from a frame or
+//! from their start, and splits of CSV and tar are read again from theirs.
 //!
 //! # Rooms
 //!
@@ -343,8 +344,8 @@ impl Source {
         SplitReader::new(self.grouper(Holdout::default(), Draw::All), number, opener, self.slab_bytes, cancel)
     }
 
-    /// Uses smaller slabs for a small budget, so that read-ahead takes a quarter of it at most. The documents of a
-    /// window keep the ids of whole slabs in memory; with smaller slabs, fewer.
+    /// Uses smaller slabs for a small budget: three of them with their ids take a quarter of it at most. The documents
+    /// of a window keep the ids of whole slabs in memory; with smaller slabs, fewer.
     fn slab_bytes_within_budget(&self) -> usize {
         let Some(budget) = &self.budget else { return self.slab_bytes };
         let share = budget.limit() / (4 * SLABS * (1 + IDS_PER_BYTE));

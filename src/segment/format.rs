@@ -143,7 +143,7 @@ pub(crate) struct SplitRow {
     /// Where it begins in the segment, in bytes, and how many ids it has.
     pub(crate) at: u64,
     pub(crate) ids: u64,
-    /// How many documents its index has, and how many were skipped in all.
+    /// How many documents its index has, and how many of these were skipped.
     pub(crate) documents: u64,
     pub(crate) skipped: u64,
     /// The checksum of its checksums.

@@ -1,10 +1,11 @@
 //! Token caches: segments that a run writes as it trains, so that text that is read again is not tokenized
 //! again.
 //!
-//! The reader of a lane notes where its splits begin and end ([`Notes`]). A [`Recorder`] after the tokenizer
-//! takes the ids of whole splits. The reader asks the [`TokenCache`] before it reads a split's text. Ids
-//! depend on the source, its files, the tokenizer and the hold-out, so each combination of these has its own
-//! directory in the cache. A local file that was written again counts as another file.
+//! The reader of a lane says between its documents where it begins and ends the text of a split, and which documents it
+//! skips (`SplitEvent`). A [`Recorder`] behind the tokenizer takes the ids of whole splits. The reader asks the
+//! [`TokenCache`] before it reads a split's text. Ids depend on the source, its files, the tokenizer and the hold-out, so
+//! each combination of these has its own directory in the cache. A local file that was written again counts as another
+//! file.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;

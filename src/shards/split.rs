@@ -1,4 +1,4 @@
-//! The tokens of one split: its documents, where they are in their file, and their ids.
+//! The tokens of one split: its documents, where they begin in their file, and their ids.
 //!
 //! A split of a local segment is mapped into memory. A split of a segment in a store is read block by block, through a
 //! lane's opener, as far as requested.

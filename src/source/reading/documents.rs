@@ -1,8 +1,8 @@
-//! One lane's stream: a [`Reader`] that is driven asynchronously.
+//! One lane's stream: its [`Reads`], driven asynchronously.
 //!
 //! Each slab is read, framed and decoded in one blocking job, one job after the other. So a lane keeps at most one
 //! thread busy, and its documents stay in order. A few finished groups wait ahead. The documents of a group are handed
-//! out without waiting.
+//! out without waiting. Held in memory: at most [`SLABS`] slabs.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
