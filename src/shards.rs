@@ -1,8 +1,8 @@
 //! Token shards: a corpus whose splits are already tokenized.
 //!
 //! A shard directory describes a source (its config, its files, and where they are cut) in a [`Manifest`]. For each
-//! split, a segment file holds the ids of the documents and where each document begins in its file. So documents have the
-//! same order, lanes, positions and cursors as those of the text, and the batches are the same byte for byte.
+//! split, a segment file holds the ids of the documents and where each document begins in its file. So documents have
+//! the same order, lanes, positions and cursors as those of the text, and the batches are the same byte for byte.
 //! `docs/guide/shards.md` has the format.
 
 use std::collections::HashMap;

@@ -2,13 +2,13 @@
 //!
 //! Opening a [`Source`] lists the files and their lengths. It reads the index of a file that has one, and all of a
 //! small source, to cut it between documents. A file is one split or many; a compressed file is cut only between
-//! frames. Each epoch deals the splits to lanes. A lane reads a few of its splits side by side, in slabs of 512 KiB. In a
-//! loader the jobs of the tokenizer read the slabs; [`Documents`] reads them a few ahead of its consumer.
+//! frames. Each epoch deals the splits to lanes. A lane reads a few of its splits side by side, in slabs of 512 KiB. In
+//! a loader the jobs of the tokenizer read the slabs; [`Documents`] reads them a few ahead of its consumer.
 //!
 //! A lane holds the slabs that wait, with the positions of their documents, and for each open split its file with what
-//! the format needs, such as a decompressor. Its cursor is the place of the last document that was delivered. That tells
-//! where reading goes on in each open split, and a resume seeks there. Compressed files are decompressed from a frame or
-//! from their start, and splits of CSV and tar are read again from theirs.
+//! the format needs, such as a decompressor. Its cursor is the place of the last document that was delivered. That
+//! tells where reading goes on in each open split, and a resume seeks there. Compressed files are decompressed from a
+//! frame or from their start, and splits of CSV and tar are read again from theirs.
 //!
 //! # Rooms
 //!

@@ -66,11 +66,10 @@ pub trait StageExt: Stream + Sized {
     /// Turns documents into ids on blocking threads, and keeps their order.
     ///
     /// Documents are gathered and encoded in groups of up to 512 KiB. (In a [`Loader`](crate::Loader) without custom
-    /// document stages, the threads that encode read the documents too.) [`Workers`] bounds how many groups are encoded at
-    /// once, over all the streams that share it. If a document cannot be encoded, its encoding panics, or it
-    /// gets an id beyond the vocabulary, the stream ends with an [`Error::Document`](crate::Error::Document)
-    /// after all documents before it. To leave such documents out instead, use
-    /// [`with_on_error`](Tokenize::with_on_error).
+    /// document stages, the threads that encode read the documents too.) [`Workers`] bounds how many groups are encoded
+    /// at once, over all the streams that share it. If a document cannot be encoded, its encoding panics, or it gets an
+    /// id beyond the vocabulary, the stream ends with an [`Error::Document`](crate::Error::Document) after all
+    /// documents before it. To leave such documents out instead, use [`with_on_error`](Tokenize::with_on_error).
     ///
     /// # Cancel safety
     /// Dropping the stream drops its items. A group that is being encoded finishes, and its ids are lost.

@@ -3,9 +3,9 @@
 //!
 //! The reader of a lane says between its documents where it begins and ends the text of a split, and which documents it
 //! skips (`SplitEvent`). A [`Recorder`] behind the tokenizer takes the ids of whole splits. The reader asks the
-//! [`TokenCache`] before it reads a split's text. Ids depend on the source, its files, the tokenizer and the hold-out, so
-//! each combination of these has its own directory in the cache. A local file that was written again counts as another
-//! file.
+//! [`TokenCache`] before it reads a split's text. Ids depend on the source, its files, the tokenizer and the hold-out,
+//! so each combination of these has its own directory in the cache. A local file that was written again counts as
+//! another file.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;

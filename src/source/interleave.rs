@@ -5,8 +5,8 @@
 //! beginnings of the splits first, those near the ends last. So neighbouring documents come from different places of
 //! the corpus, and all splits of a group end at about the same time.
 //!
-//! The order depends only on where documents begin. So the place of the last delivered document tells where reading goes
-//! on in each split of its group: a cursor keeps nothing else.
+//! The order depends only on where documents begin. So the place of the last delivered document tells where reading
+//! goes on in each split of its group: a cursor keeps nothing else.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! Reading a lane: from its splits to documents with their cursors.
 //!
-//! A [`reader`] reads one slab of text, or of stored tokens, at a time. Its documents become a [`group`]. In a loader each
-//! job of the tokenizer makes one of the lane's [`reads`] and encodes its group. Where custom stages want documents, the
-//! stream of [`documents`] makes the reads and hands out the groups one document at a time.
+//! A [`reader`] reads one slab of text, or of stored tokens, at a time. Its documents become a [`group`]. In a loader
+//! each job of the tokenizer makes one of the lane's [`reads`] and encodes its group. Where custom stages want
+//! documents, the stream of [`documents`] makes the reads and hands out the groups one document at a time.
 //!
 //! - `documents`: the stream of one lane, which runs its reads on blocking threads
 //! - `reads`: the reads of one lane, one after the other

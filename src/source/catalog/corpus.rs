@@ -2,11 +2,11 @@
 //!
 //! Split k of a text file holds the documents that begin in its bytes from k × split on and before (k + 1) × split.
 //! This is arithmetic over the file's length, so opening a corpus of text reads only the first bytes of long files.
-//! When a lane opens a split, it looks for the first document of the split (after a resume, for the first one that was not
-//! delivered), and it stops at the first document that begins beyond the split. So neighbours agree without talking to each other: the cut between them is the first place
-//! at or after (k + 1) × split where a document may begin. A compressed file is cut between frames that can be found;
-//! otherwise it is one split. Files of other formats are cut where their bytes allow it: a table between its row
-//! groups.
+//! When a lane opens a split, it looks for the first document of the split (after a resume, for the first one that was
+//! not delivered), and it stops at the first document that begins beyond the split. So neighbours agree without talking
+//! to each other: the cut between them is the first place at or after (k + 1) × split where a document may begin. A
+//! compressed file is cut between frames that can be found; otherwise it is one split. Files of other formats are cut
+//! where their bytes allow it: a table between its row groups.
 //!
 //! - `splits`: which bytes a split has
 //! - `stored`: tokens that are read instead of files
