@@ -322,14 +322,18 @@ impl Source {
         let (cancel, cancellable) = CancelToken::new();
         let has_tokens = self.dealt.is_empty() || self.corpus.has_shards(self.dealt.clone());
         assert!(!lane.shuffle_global || has_tokens, "documents that are not in token shards");
-        let opener = match self.has_remote() {
+        let is_remote = self.has_remote();
+        let is_stdin = !self.dealt.is_empty() && self.corpus.is_stdin(self.dealt.start as u32);
+        let opener = match is_remote {
             true => self.corpus.planned(self.dealt.clone(), self.budget.as_ref(), cancellable),
             false => self.corpus.unplanned(cancellable),
         };
         let splits = self.corpus.splits(self.dealt.clone());
         let cached = self.cache.clone().map(|cache| CachedTokens::new(cache, splits.start));
         let reader = Reader::new(grouper, lane, splits, opener, slab_bytes, start).with_cached(cached);
-        Reads::new(reader, cancel, slab_bytes, self.budget.clone(), self.meter.clone(), self.has_remote())
+        // On demand, the thread that asks is the one that waits for standard input.
+        let waits = is_remote || is_stdin && !self.on_demand;
+        Reads::new(reader, cancel, slab_bytes, self.budget.clone(), self.meter.clone(), waits)
     }
 
     fn grouper(&self, holdout: Holdout, draw: Draw) -> Grouper {

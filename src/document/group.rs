@@ -43,6 +43,6 @@ pub(crate) trait DocumentReads: fmt::Debug + Send {
 /// A read, for a thread that may block.
 pub(crate) struct DocumentRead {
     pub(crate) read: Box<dyn FnOnce() -> DocumentGroup + Send>,
-    /// Whether it may have to wait for a store.
-    pub(crate) is_remote: bool,
+    /// Whether it may have to wait long, for a store or standard input.
+    pub(crate) waits: bool,
 }

@@ -51,6 +51,7 @@ impl Chains {
         let budget = gauge.budgets[source].clone();
         let on_error = self.config.sources[source].on_error;
         let cache = self.caches[source].clone();
+        let is_stored = self.source.origin(source).shards().is_some();
         let source = self.source.only(source).with_cache(cache.clone());
         let deal = Lane {
             lane,
@@ -65,8 +66,8 @@ impl Chains {
         let source = source.with_budget(budget.clone()).with_meter(gauge.source.clone());
         // If the tokenizer leaves a document out, those behind it have other places in the window than in its input.
         let keeps_all = on_error == OnError::Fail;
-        // A recorder needs the ids of each document, and so does a token stage.
-        let passes_over = keeps_all && cache.is_none() && self.stages.tokens.is_empty();
+        // A recorder needs the ids of each document, and so does a token stage. Stored ids are not made here.
+        let passes_over = keeps_all && !is_stored && cache.is_none() && self.stages.tokens.is_empty();
         let delivered = passes_over.then(|| Delivered::new(pipeline.waiting(), *seed, lane, at));
         let (encoder, workers) = (&self.encoder, &self.workers);
         if self.custom_source.is_none() && self.stages.documents.is_empty() {

@@ -199,11 +199,13 @@ impl<S> Tokenize<S> {
     }
 
     /// Starts a job that reads its documents.
-    fn start_read(&mut self, DocumentRead { read, is_remote }: DocumentRead) {
+    fn start_read(&mut self, DocumentRead { read, waits }: DocumentRead) {
         let (encode, delivered) = (self.encode(), self.delivered);
-        let reads = Arc::new(AtomicBool::new(true));
+        // A job that waits for a worker does not wait for documents.
+        let reads = Arc::new(AtomicBool::new(waits));
         let is_reading = reads.clone();
         let read = move || {
+            is_reading.store(true, Relaxed);
             let group = read();
             is_reading.store(false, Relaxed);
             group
@@ -212,7 +214,7 @@ impl<S> Tokenize<S> {
             let is_delivered = delivered.map(|delivered| delivered.of_group(&group.documents));
             encode(group, &is_delivered.unwrap_or_default())
         };
-        let answer = match is_remote {
+        let answer = match waits {
             true => self.workers.run_behind(read, encode),
             false => self.workers.run(move || encode(read())),
         };
@@ -236,11 +238,13 @@ impl<S> Tokenize<S> {
                 tokens = EmptyField,
                 bytes = EmptyField
             );
-            let work = meter.work(span);
+            let work = (!group.documents.is_empty()).then(|| meter.work(span));
             let encoded = encode(&encoder, group, is_delivered, on_error, &ids_per_kib);
             let (documents, tokens, bytes) = encoded.size();
             meter.count(documents, tokens, bytes);
-            work.note(documents, tokens, bytes);
+            if let Some(work) = work {
+                work.note(documents, tokens, bytes);
+            }
             encoded
         }
     }

@@ -18,7 +18,7 @@ fn after(first: &str, arguments: &[&str]) -> Output {
 /// A config over a few lines, whose runs go to `run` beside it.
 fn config(directory: &Path) -> String {
     for number in 0..20 {
-        let lines: String = (0..200).map(|line| format!("text {number}, line {line}\n")).collect();
+        let lines: String = (0..20_000).map(|line| format!("text {number}, line {line}\n")).collect();
         fs::write(directory.join(format!("{number}.txt")), lines).expect("written");
     }
     let path = directory.join("run.toml");

@@ -38,8 +38,8 @@ const POLL_EVERY: usize = 256;
 /// # Errors
 /// [`Error::Document`] for a document that cannot be read, if the source's `on_error` allows no more; all documents
 /// before it are delivered first. [`Error::Io`] for an error of the system. [`Error::Corpus`] for a file whose length
-/// has changed, or for an endless stream without any document. [`Error::Resume`] for a start that is not between two
-/// documents of the lane. [`Error::Panic`] for a defect.
+/// has changed, or for an endless stream without any document. [`Error::Resume`] for a start that names no document
+/// of the lane. [`Error::Panic`] for a defect.
 ///
 /// # Cancel safety
 /// You may drop `next()` at any time; no document is lost. Dropping the stream frees its memory. A read in progress

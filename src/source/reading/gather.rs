@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::group::{self, Group, GroupEnd, Grouper, SplitOrigin};
-use super::open_split::{Next, OpenSplit};
+use super::open_split::OpenSplit;
 use super::stored::{self, StoredDocument};
 use super::texts::Texts;
 use crate::budget::Lease;
@@ -171,7 +171,7 @@ impl Gathered {
                     let StoredEntry { entry, ids_begin, .. } = &self.entries[documents.start];
                     split.go_back_stored(entry, *ids_begin, documents.len());
                 }
-                false => split.next = Next::At(self.window.framed[documents.start].frame.start),
+                false => split.go_back(self.window.framed[documents.start].frame.start),
             }
         }
         if last.is_some() {
@@ -232,7 +232,10 @@ impl Gathered {
                 break;
             }
         }
-        note_before(order.len(), &mut group);
+        // Behind a failure nothing was delivered, so nothing happened there.
+        if matches!(group.after, GroupEnd::More) {
+            note_before(order.len(), &mut group);
+        }
         grouper.add_text(texts, lease, &mut group);
         group
     }

@@ -40,7 +40,7 @@ pub(crate) struct Group {
     pub(crate) after: GroupEnd,
     /// What happened between the documents, each with the number of documents before it.
     pub(crate) events: VecDeque<(usize, SplitEvent)>,
-    /// Kept until the last document is handed out.
+    /// Kept until the last document has been handed out or tokenized.
     pub(crate) moving: Option<Moving>,
 }
 

@@ -137,6 +137,17 @@ impl OpenSplit {
         self.next = Next::At(Boundary { byte, line });
     }
 
+    /// Goes back to a document of the text, or to where the first one is looked for.
+    pub(crate) fn go_back(&mut self, start: Boundary) {
+        let is_found = self.split.is_found || start.byte > self.split.begin;
+        self.next = if is_found { Next::At(start) } else { Next::From(start.byte) };
+    }
+
+    /// Where the documents that begin before share `until` end.
+    fn end_of(&self, until: u64) -> u64 {
+        if until == u64::MAX { u64::MAX } else { self.scale.place(until) }
+    }
+
     /// Gathers the documents that begin before share `until` of the split, as many as `rest` has room for, as tokens.
     /// Gives each to `add`, with where its ids begin, and where they are in the segment.
     pub(crate) fn gather_stored(
@@ -145,7 +156,7 @@ impl OpenSplit {
         rest: &mut StepRoom,
         mut add: impl FnMut(Entry, u64, Range<usize>),
     ) -> Result<()> {
-        let end = self.scale.place(until);
+        let end = self.end_of(until);
         let Some(OpenTokens { tokens, nth, ids }) = &mut self.stored else { return Ok(()) };
         tokens.bring(*ids, rest.ids());
         while *nth < tokens.documents() {
@@ -176,7 +187,7 @@ impl OpenSplit {
         slab_bytes: usize,
         window: &mut Window,
     ) -> Result<Option<Long>> {
-        let end = self.split.end.min(self.scale.place(until));
+        let end = self.split.end.min(self.end_of(until));
         match opened {
             Opened::Records(records) => {
                 let from = match self.next {
@@ -193,7 +204,13 @@ impl OpenSplit {
                 let stop = records.take(from, end, room, window);
                 let (ordinal, split) = (self.ordinal, self.split);
                 window.pieces.push(WindowPiece { ordinal, frames: first..window.framed.len(), at });
-                self.next = match stop? {
+                let stop = stop.inspect_err(|_| {
+                    // What was found before is delivered.
+                    if let Some(last) = window.framed[first..].last() {
+                        self.next = Next::At(last.frame.next);
+                    }
+                })?;
+                self.next = match stop {
                     Stop::At(next) if next < split.end => Next::At(Boundary::record(next)),
                     Stop::At(_) | Stop::End => Next::End,
                 };

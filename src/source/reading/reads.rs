@@ -25,8 +25,8 @@ pub(crate) struct Reads {
     budget: Option<Arc<Budget>>,
     meter: Option<Arc<Meter>>,
     held: Option<Held>,
-    /// Whether a read may have to wait for a store.
-    is_remote: bool,
+    /// Whether a read may have to wait long, for a store or standard input.
+    waits: bool,
     /// Stops reads when this is dropped.
     _cancel: CancelToken,
 }
@@ -58,11 +58,11 @@ impl Reads {
         slab_bytes: usize,
         budget: Option<Arc<Budget>>,
         meter: Option<Arc<Meter>>,
-        is_remote: bool,
+        waits: bool,
     ) -> Self {
         let at = ReaderPlace::Here(Box::new(reader));
         let held = meter.clone().map(Held::new);
-        Self { at, slab_bytes, budget, meter, held, is_remote, _cancel: cancel }
+        Self { at, slab_bytes, budget, meter, held, waits, _cancel: cancel }
     }
 
     /// Returns the next read, once the reader is back and there is memory for a slab and its ids; `None` after the last.
@@ -98,10 +98,10 @@ impl Reads {
 
 impl DocumentReads for Reads {
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<DocumentRead>> {
-        let is_remote = self.is_remote;
+        let waits = self.waits;
         self.poll_next(cx).map(|read| {
             let read = read?;
-            Some(DocumentRead { read: Box::new(|| read.run().into_documents()), is_remote })
+            Some(DocumentRead { read: Box::new(|| read.run().into_documents()), waits })
         })
     }
 }

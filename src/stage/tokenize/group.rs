@@ -122,7 +122,7 @@ pub(super) fn encode(
     on_error: OnError,
     ids_per_kib: &AtomicUsize,
 ) -> Encoded {
-    let DocumentGroup { documents: group, events, error, moving } = group;
+    let DocumentGroup { documents: group, mut events, error, moving } = group;
     let per_kib = ids_per_kib.load(Relaxed);
     let flagged = || group.iter().zip(delivered.iter().copied().chain(iter::repeat(false)));
     let to_encode =
@@ -146,6 +146,10 @@ pub(super) fn encode(
         if is_last {
             break;
         }
+    }
+    if items.len() < group.len() {
+        // What comes behind the last document here is not known to have happened.
+        events.retain(|(before, _)| *before < items.len());
     }
     let EncodedIds { mut made, stored, .. } = encoded;
     let text: usize = to_encode().map(|document| document.text().len()).sum();

@@ -13,10 +13,11 @@ use super::{GROUP_SPLITS, Reader};
 use crate::budget::Lease;
 use crate::config::OnError;
 use crate::document::SplitEvent;
-use crate::error::{Result, Unit};
+use crate::error::{Error, Result, Unit};
 use crate::shards::StoredSplit;
 use crate::source::formats::Opened;
 use crate::source::interleave::{self, DocumentKey, Scale};
+use crate::source::layout::Layout;
 use crate::store::ReadTurn;
 
 /// The first step of a stream reads `1 / 2^FIRST_SHIFT` of a slab, and each of the next ones twice as much, so that the
@@ -86,6 +87,9 @@ impl Reader {
                     return Ok(gathered.deliver(&self.grouper, Lease::none(), &mut self.at));
                 }
                 Err(error) => {
+                    if let Some(group) = &mut self.group {
+                        gathered.order_found(&mut group.splits);
+                    }
                     failure = Some(error);
                     break;
                 }
@@ -240,6 +244,7 @@ impl Reader {
         if let Some(tokens) = tokens {
             match split.read_stored(tokens.clone()) {
                 Ok(()) => return Ok(split),
+                Err(error @ Error::Resume { .. }) => return Err(error),
                 Err(error) => cached::give_up(self.cached.as_ref(), &tokens, error)?,
             }
         }
@@ -255,8 +260,12 @@ impl Reader {
             (split.stored, split.next) = (None, Next::End);
             return;
         }
-        let is_text = self.corpus().format(file).format.shape().is_some();
-        split.read_text(is_text || self.corpus().files[file as usize].unit == Unit::Row);
+        let corpus = self.corpus();
+        let is_text = corpus.format(file).format.shape().is_some();
+        let is_whole = is_text && !matches!(corpus.layouts[file as usize], Layout::Frames(_));
+        let is_row = corpus.files[file as usize].unit == Unit::Row;
+        // Where damage may have been passed over, only reading from the beginning passes it in the same place.
+        split.read_text(is_whole || (is_text || is_row) && self.most_skipped(file) == 0);
     }
 
     /// Reads a little of each split, starting with those furthest behind. If nothing has been gathered and not even one
