@@ -271,6 +271,29 @@ fn the_limit_holds_and_what_does_not_fit_is_read_as_text() {
 }
 
 #[test]
+fn what_fails_leaves_nothing_that_hides_it() {
+    // A line that is no text, and one that the tokenizer refuses. All files are in one read, in the order of the config.
+    for bad in ["{}", "{\"text\": \"no!\"}"] {
+        let good = "{\"text\": \"some words\"}\n".repeat(3);
+        let files = [good.clone(), format!("{good}{bad}\n{good}"), good.clone(), good];
+        let case = Case::new(&files, |source| {
+            (source.kind, source.field) = (SourceKind::Jsonl, Some("text".to_owned()));
+        });
+        let mut config = case.cached(PLENTY);
+        (config.pipeline.lanes, config.pipeline.shuffle_splits) = (1.into(), false);
+        let error = || counted(&config, None).0.expect_err("the bad line").to_string();
+        assert_eq!(error(), error());
+        config.sources[0].on_error = OnError::Skip(1);
+        let mut without = config.clone();
+        without.sources[0].cache = None;
+        let expected = all(&without, None);
+        for _ in 0..2 {
+            assert_same(&expected, &all(&config, None));
+        }
+    }
+}
+
+#[test]
 fn documents_that_the_tokenizer_refuses_are_refused_each_time() {
     let text = "one line\ntwo lines\nthree!\nfour lines\n".to_owned() + &"five lines and so on\n".repeat(20);
     let case = Case::new(&[text.clone(), text.replace('!', "")], |source| {
