@@ -333,7 +333,7 @@ impl Source {
         let reader = Reader::new(grouper, lane, splits, opener, slab_bytes, start).with_cached(cached);
         // On demand, the thread that asks is the one that waits for standard input.
         let waits = is_remote || is_stdin && !self.on_demand;
-        Reads::new(reader, cancel, slab_bytes, self.budget.clone(), self.meter.clone(), waits)
+        Reads::new(reader, cancel, slab_bytes, self.budget.clone(), self.meter.clone(), waits, has_tokens)
     }
 
     fn grouper(&self, holdout: Holdout, draw: Draw) -> Grouper {

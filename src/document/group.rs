@@ -38,6 +38,9 @@ pub(crate) enum SplitEvent {
 pub(crate) trait DocumentReads: fmt::Debug + Send {
     /// The next read, once it may begin; `None` after the last.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<DocumentRead>>;
+
+    /// Whether the documents come with their ids.
+    fn are_stored(&self) -> bool;
 }
 
 /// A read, for a thread that may block.

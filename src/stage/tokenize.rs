@@ -48,6 +48,9 @@ const IDS_PER_KIB: usize = 256;
 /// Jobs that a lane has under way before it took the ids of one, if no other lane needs the workers.
 const FIRST_JOBS: usize = 2;
 
+/// Jobs that a lane has under way if its ids are stored.
+const STORED_JOBS: usize = 2;
+
 /// The stage of [`StageExt::tokenize`](super::StageExt::tokenize).
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
@@ -183,7 +186,10 @@ impl<S> Tokenize<S> {
         let under_way = self.jobs.len();
         let taken = self.started as usize - under_way;
         let first = if self.workers.streams() > 1 { 1 } else { FIRST_JOBS };
-        under_way < self.workers.ahead(SPARE_JOBS).min(taken + first)
+        // Stored ids need no worker, so no job waits for one.
+        let is_stored = matches!(&self.groups, Groups::Read(Some(reads)) if reads.are_stored());
+        let ahead = if is_stored { STORED_JOBS } else { self.workers.ahead(SPARE_JOBS) };
+        under_way < ahead.min(taken + first)
     }
 
     /// Starts a job for documents that are there already.
@@ -231,14 +237,17 @@ impl<S> Tokenize<S> {
         let (encoder, meter, on_error) = (self.encoder.clone(), self.meter.clone(), self.skips.on_error);
         let ids_per_kib = self.ids_per_kib.clone();
         move |group, is_delivered| {
-            let span = stage_span!(
-                "tokenize",
-                "tokenize",
-                documents = EmptyField,
-                tokens = EmptyField,
-                bytes = EmptyField
-            );
-            let work = (!group.documents.is_empty()).then(|| meter.work(span));
+            let span = || {
+                stage_span!(
+                    "tokenize",
+                    "tokenize",
+                    documents = EmptyField,
+                    tokens = EmptyField,
+                    bytes = EmptyField
+                )
+            };
+            // A read may end a split, or a lane, without a document.
+            let work = (!group.documents.is_empty()).then(|| meter.work(span()));
             let encoded = encode(&encoder, group, is_delivered, on_error, &ids_per_kib);
             let (documents, tokens, bytes) = encoded.size();
             meter.count(documents, tokens, bytes);

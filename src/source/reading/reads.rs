@@ -27,6 +27,8 @@ pub(crate) struct Reads {
     held: Option<Held>,
     /// Whether a read may have to wait long, for a store or standard input.
     waits: bool,
+    /// Whether token shards are read.
+    are_stored: bool,
     /// Stops reads when this is dropped.
     _cancel: CancelToken,
 }
@@ -59,10 +61,11 @@ impl Reads {
         budget: Option<Arc<Budget>>,
         meter: Option<Arc<Meter>>,
         waits: bool,
+        are_stored: bool,
     ) -> Self {
         let at = ReaderPlace::Here(Box::new(reader));
         let held = meter.clone().map(Held::new);
-        Self { at, slab_bytes, budget, meter, held, waits, _cancel: cancel }
+        Self { at, slab_bytes, budget, meter, held, waits, are_stored, _cancel: cancel }
     }
 
     /// Returns the next read, once the reader is back and there is memory for a slab and its ids; `None` after the last.
@@ -103,6 +106,10 @@ impl DocumentReads for Reads {
             let read = read?;
             Some(DocumentRead { read: Box::new(|| read.run().into_documents()), waits })
         })
+    }
+
+    fn are_stored(&self) -> bool {
+        self.are_stored
     }
 }
 
