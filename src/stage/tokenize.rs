@@ -86,7 +86,7 @@ enum Groups<S> {
 #[derive(Debug)]
 struct Job {
     answer: Answer<Encoded>,
-    /// Whether it is still waiting for its documents.
+    /// Whether it is reading its documents, or waits for a thread to read them.
     reads: Arc<AtomicBool>,
 }
 
@@ -186,7 +186,7 @@ impl<S> Tokenize<S> {
         let under_way = self.jobs.len();
         let taken = self.started as usize - under_way;
         let first = if self.workers.streams() > 1 { 1 } else { FIRST_JOBS };
-        // Stored ids need no worker, so no job waits for one.
+        // Stored ids are ready as soon as they are read, so a few jobs are far enough ahead.
         let is_stored = matches!(&self.groups, Groups::Read(Some(reads)) if reads.are_stored());
         let ahead = if is_stored { STORED_JOBS } else { self.workers.ahead(SPARE_JOBS) };
         under_way < ahead.min(taken + first)

@@ -272,7 +272,7 @@ fn the_limit_holds_and_what_does_not_fit_is_read_as_text() {
 
 #[test]
 fn what_fails_leaves_nothing_that_hides_it() {
-    // A line that is no text, and one that the tokenizer refuses. All files are in one read, in the order of the config.
+    // A line without a text, and one that the tokenizer refuses. One read has all files, in the order of the config.
     for bad in ["{}", "{\"text\": \"no!\"}"] {
         let good = "{\"text\": \"some words\"}\n".repeat(3);
         let files = [good.clone(), format!("{good}{bad}\n{good}"), good.clone(), good];

@@ -165,9 +165,7 @@ impl Reader {
         let group = self.open_group()?;
         for split in &group.splits {
             gathered.begin(split);
-            if split.is_recorded {
-                gathered.note(SplitEvent::Begin { split: split.ordinal, number: self.nth(split.number) });
-            }
+            self.note_begin(split, gathered);
         }
         self.group = Some(group);
         Ok(true)
@@ -350,9 +348,7 @@ impl Reader {
         let split = &mut group.splits[nth];
         self.read_text(split);
         gathered.turn_to_text(split);
-        if split.is_recorded {
-            gathered.note(SplitEvent::Begin { split: split.ordinal, number: self.nth(split.number) });
-        }
+        self.note_begin(split, gathered);
         self.group = Some(group);
     }
 
@@ -370,8 +366,11 @@ impl Reader {
         }
     }
 
-    /// The number of a split within its source.
-    fn nth(&self, number: u32) -> u32 {
-        number - self.splits.start
+    /// Notes that a split is read as text from its beginning, if it is recorded.
+    fn note_begin(&self, split: &OpenSplit, gathered: &mut Gathered) {
+        if split.is_recorded {
+            let number = split.number - self.splits.start;
+            gathered.note(SplitEvent::Begin { split: split.ordinal, number });
+        }
     }
 }
