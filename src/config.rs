@@ -46,7 +46,8 @@ pub use pipeline::{Last, PipelineConfig, ShuffleRule, Uneven};
 pub use seconds::Seconds;
 pub(crate) use source::Contents;
 pub use source::{
-    CsvConfig, DocumentKind, OnError, Oversize, SampleConfig, SourceConfig, SourceKind, TokenCacheConfig,
+    Border, ChatConfig, CsvConfig, DocumentKind, FimConfig, Learn, OnError, Oversize, SampleConfig,
+    SourceConfig, SourceKind, Task, TokenCacheConfig, Truncate, TurnConfig,
 };
 pub use store::StoreConfig;
 pub(crate) use synthetic::Synthetic;

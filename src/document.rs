@@ -16,11 +16,15 @@ use crate::segment::StoredIds;
 
 mod arena;
 mod group;
+mod marks;
+mod mask;
 mod part;
 mod sequence;
 
 pub(crate) use arena::{Arena, Around};
 pub(crate) use group::{DocumentGroup, DocumentRead, DocumentReads, SplitEvent};
+pub(crate) use marks::{Marks, RenderedMarks};
+pub use mask::Mask;
 pub use part::Part;
 pub use sequence::{IdPlace, Sequence};
 
@@ -28,6 +32,7 @@ pub use sequence::{IdPlace, Sequence};
 #[derive(Debug)]
 pub(crate) struct Slab {
     pub(crate) content: SlabContent,
+    pub(crate) marks: Marks,
     pub(crate) files: Arc<Files>,
     pub(crate) lease: Lease,
 }
@@ -72,8 +77,12 @@ impl Document {
     /// Creates a document with this text, from no file.
     pub fn new(text: impl Into<String>) -> Self {
         let text = text.into();
-        let slab =
-            Slab { files: Files::none(), lease: Lease::none(), content: SlabContent::Text(String::new()) };
+        let slab = Slab {
+            content: SlabContent::Text(String::new()),
+            marks: Marks::None,
+            files: Files::none(),
+            lease: Lease::none(),
+        };
         Self::of_text(text, slab, Position::default())
     }
 
@@ -99,7 +108,12 @@ impl Document {
         let text = text.into();
         let bytes = (1 + IDS_PER_BYTE) * text.len();
         let lease = self.lease().budget().map_or_else(Lease::none, |budget| budget.charge(bytes));
-        let slab = Slab { content: SlabContent::Text(String::new()), files: self.slab.files.clone(), lease };
+        let marks = match self.slab.marks {
+            Marks::None => Marks::None,
+            Marks::Rendered(_) | Marks::Lost => Marks::Lost,
+        };
+        let content = SlabContent::Text(String::new());
+        let slab = Slab { content, marks, files: self.slab.files.clone(), lease };
         Self::of_text(text, slab, self.position)
     }
 
@@ -159,6 +173,16 @@ impl Document {
     /// The files that its position refers to.
     pub fn files(&self) -> &Arc<Files> {
         &self.slab.files
+    }
+
+    /// Its marks. Their places are those of [`slab_range`](Self::slab_range).
+    pub(crate) fn marks(&self) -> &Marks {
+        &self.slab.marks
+    }
+
+    /// The range of its text in the slab, or of its ids in their segment.
+    pub(crate) fn slab_range(&self) -> Range<usize> {
+        self.range.clone()
     }
 
     /// The budget that its slab was charged to.

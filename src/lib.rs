@@ -35,6 +35,7 @@
 //! | [`prepare`] | token shards made ahead, and exchanged with other programs |
 //! | [`loader`] | config and cursor → a stream of batches |
 //! | [`source`], [`stage`], [`conformance`] | where documents come from; the combinators; a check of them |
+//! | `render` | records → texts, and what of them is learned from |
 //! | [`tokenizer`], `shards`, `store`, `pin` | text → ids; ids on disk and the token cache; bytes of local and remote files; work on chosen cores |
 //! | [`config`], [`world`] | plain structs, their defaults and bounds; which process this is |
 //! | [`batch`], [`document`] | the items that flow through the stages |
@@ -81,6 +82,8 @@ mod pin;
 pub mod prelude;
 pub mod prepare;
 pub mod process;
+
+mod render;
 mod room;
 mod segment;
 mod shards;

@@ -4,6 +4,7 @@
 //! simplest. The feature `tokenizers` adds those of Hugging Face; tiktoken's ranks can be converted to them.
 
 use std::fmt::Debug;
+use std::ops::Range;
 
 mod bytes;
 mod encoder;
@@ -58,6 +59,20 @@ pub trait Tokenizer: Debug + Send + Sync {
     /// It runs on a blocking thread, starts no threads, and is a pure function of `text`: both its ids and its
     /// failures. The error describes the problem; the pipeline adds the document's position.
     fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError>;
+
+    /// As [`encode`](Self::encode), and appends to `spans`, for each id, the range of the bytes of `text` that it stands
+    /// for. Ranges are sorted by where they begin; those of ids that share a character may overlap.
+    ///
+    /// Only texts of which a part is learned from need them. The default says that this tokenizer cannot tell.
+    fn encode_spans(
+        &self,
+        _text: &str,
+        _ids: &mut Vec<u32>,
+        _spans: &mut Vec<Range<usize>>,
+    ) -> Result<(), EncodeError> {
+        Err("this tokenizer does not tell which bytes an id stands for, which a text that is partly learned from needs"
+            .into())
+    }
 
     /// The text of `ids`. Ids that are not in the vocabulary are left out.
     fn decode(&self, ids: &[u32]) -> String;

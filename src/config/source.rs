@@ -15,10 +15,12 @@ mod constructors;
 mod kinds;
 mod on_error;
 mod paths;
+mod task;
 
 pub(crate) use kinds::Contents;
 pub use kinds::SourceKind;
 pub use on_error::OnError;
+pub use task::{Border, ChatConfig, FimConfig, Learn, Task, Truncate, TurnConfig};
 
 /// Some files, and how documents are stored in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,6 +92,15 @@ pub struct SourceConfig {
     /// member, give no document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
+    /// What each record is: plain `text`, a `chat`, a prompt with its `completion`, or text for `fim`.
+    #[serde(skip_serializing_if = "Task::is_text")]
+    pub task: Task,
+    /// How conversations and completions are rendered, and what is learned from.
+    #[serde(skip_serializing_if = "ChatConfig::is_default")]
+    pub chat: ChatConfig,
+    /// How text with a hole is made.
+    #[serde(skip_serializing_if = "FimConfig::is_default")]
+    pub fim: FimConfig,
     /// Which rows of a table in columns are documents: an SQL expression, such as `lang = 'en' and score > 3`.
     /// A row is a document if the expression is true, and not if it is false or null. You can use
     /// comparisons, `and`, `or`, `not`, `in`, `between`, `like`, `ilike`, `is null`, arithmetic, and names
@@ -254,6 +265,9 @@ impl Default for SourceConfig {
             document: DocumentKind::default(),
             split: None,
             field: None,
+            task: Task::default(),
+            chat: ChatConfig::default(),
+            fim: FimConfig::default(),
             filter: None,
             csv: CsvConfig::default(),
             sample: None,

@@ -13,7 +13,7 @@ use super::custom::DocumentStream;
 use crate::budget::Lease;
 use crate::config::Config;
 use crate::cursor::{LaneCursor, Tracked};
-use crate::document::{Document, SharedSlab, Slab, SlabContent};
+use crate::document::{Document, Marks, SharedSlab, Slab, SlabContent};
 use crate::error::{Error, Result, Unit};
 use crate::files::{File, Files, Location, Position};
 use crate::order::permutation;
@@ -58,7 +58,7 @@ impl InMemoryTexts {
             unit: Unit::Row,
         };
         let (files, content) = (Arc::new(Files::new(vec![file])), SlabContent::Text(all));
-        let slab = Arc::new(Slab { content, files, lease: Lease::none() });
+        let slab = Arc::new(Slab { content, marks: Marks::None, files, lease: Lease::none() });
         let digest = hasher.finalize().to_hex().to_string();
         Self { slab, places: places.into(), summary: Arc::new(Summary { files: count, bytes, digest }) }
     }

@@ -9,7 +9,7 @@ use super::texts::Texts;
 use crate::budget::{IDS_PER_BYTE, Lease, Moving};
 use crate::config::{OnError, Oversize};
 use crate::cursor::{LaneCursor, Tracked};
-use crate::document::{Document, DocumentGroup, SharedSlab, Slab, SlabContent, SplitEvent};
+use crate::document::{Document, DocumentGroup, Marks, SharedSlab, Slab, SlabContent, SplitEvent};
 use crate::error::{Error, Unit};
 use crate::files::Position;
 use crate::meter::Meter;
@@ -267,7 +267,8 @@ impl Grouper {
     pub(crate) fn add_text(&self, texts: Texts, mut lease: Lease, group: &mut Group) {
         let text = texts.finish();
         lease.cover(text.capacity() + IDS_PER_BYTE * text.len());
-        group.add(Slab { content: SlabContent::Text(text), files: self.corpus.files.clone(), lease });
+        let marks = Marks::None;
+        group.add(Slab { content: SlabContent::Text(text), marks, files: self.corpus.files.clone(), lease });
     }
 
     /// The place of the document's text; `None` if it has none, or it is not for this stream.

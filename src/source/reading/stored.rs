@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::group::{Group, Grouper, Item};
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
-use crate::document::{Slab, SlabContent};
+use crate::document::{Marks, Slab, SlabContent};
 use crate::segment::{Entry, StoredText};
 use crate::shards::StoredSplit;
 use crate::source::framing::Boundary;
@@ -99,7 +99,7 @@ pub(crate) fn deliver(
 /// Adds the ids of the documents of a split. Ids in memory, and the documents, count against the budget of `lease`.
 pub(crate) fn close(grouper: &Grouper, tokens: &StoredSplit, lease: &Lease, group: &mut Group) {
     let (content, files) = (SlabContent::Ids(tokens.stored_ids(lease)), grouper.corpus.files.clone());
-    group.add(Slab { content, files, lease: lease.part(0) });
+    group.add(Slab { content, marks: Marks::None, files, lease: lease.part(0) });
 }
 
 #[cfg(test)]

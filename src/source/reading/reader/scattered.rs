@@ -9,7 +9,7 @@ use super::super::stored::StepRoom;
 use super::Reader;
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
-use crate::document::{Slab, SlabContent};
+use crate::document::{Marks, Slab, SlabContent};
 use crate::error::{Error, Result};
 use crate::segment::{BLOCK, Entry, HeldIds, StoredIds, StoredText};
 use crate::shards::{Piece, SegmentRange, ShardSet, StoredSplit};
@@ -182,6 +182,7 @@ impl Reader {
             let lease = lease.part(size_of_val(&*held));
             let ids = HeldIds::new(shards.path().to_owned(), document.tokens.tokenizer(), held, lease);
             group.add(Slab {
+                marks: Marks::None,
                 content: SlabContent::Ids(StoredIds::Held(ids.into())),
                 files: corpus.files.clone(),
                 lease: Lease::none(),

@@ -1,0 +1,177 @@
+//! What a record is rendered to: plain text, a conversation, a prompt with its completion, or text with a hole.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::config::bounds::{Bound, Bounded, Limit, Number};
+
+/// What each record of a source is, and so what becomes its text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Task {
+    /// Plain text, all of which is learned from.
+    #[default]
+    Text,
+    /// A conversation. The model's chat template renders it, and the assistant's turns are learned from.
+    Chat,
+    /// A prompt and its completion, as strings or as messages. The completion is learned from.
+    Completion,
+    /// Plain text, of which a share has its middle moved to its end (fill in the middle).
+    Fim,
+}
+
+impl Task {
+    pub(crate) fn is_text(&self) -> bool {
+        *self == Self::Text
+    }
+}
+
+/// How conversations, and prompts with their completions, are rendered, and what is learned from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ChatConfig {
+    /// The file of the chat template, in Jinja; that of the tokenizer if absent: `chat_template.jinja` or
+    /// `tokenizer_config.json` beside `tokenizer.path`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<PathBuf>,
+    /// Which of the tokenizer's named templates to use; `tool_use` for conversations with tools, if there is one, and
+    /// `default` otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template_name: Option<String>,
+    /// Today's date for templates that ask for it, such as `2026-11-28`. It is part of the order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
+    /// More variables for the template, such as `enable_thinking = false`. Those of a record's field
+    /// `chat_template_kwargs` come first.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub kwargs: BTreeMap<String, Value>,
+    /// Which turns are learned from: `"all"` of the assistant's, its `"last"` one, or those of a list of roles.
+    pub learn: Learn,
+    /// The text around each turn that is learned from, for a template that does not tell. What stands between is learned
+    /// from, and the end too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnConfig>,
+    /// What happens to a conversation that is longer than a row. Packing with `concat` cuts none.
+    pub truncate: Truncate,
+    /// How the text is encoded where the model begins to write.
+    pub border: Border,
+    /// Other names for the fields of records and messages: `role = "from"` reads the role from the field `from`. The
+    /// names are `role`, `content`, `tools`, `prompt`, `completion`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub fields: BTreeMap<String, String>,
+    /// Other names for roles: `bot = "assistant"`. `human` and `gpt` are known.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub roles: BTreeMap<String, String>,
+}
+
+impl ChatConfig {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Which turns of a conversation are learned from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase", expecting = "must be \"all\", \"last\", or a list of roles")]
+pub enum Learn {
+    /// All of the assistant's.
+    #[default]
+    All,
+    /// Only the assistant's last one.
+    Last,
+    /// All of these roles.
+    #[serde(untagged)]
+    Roles(Vec<String>),
+}
+
+/// The text around a turn that is learned from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table such as { begin = \"<|im_start|>assistant\\n\", end = \"<|im_end|>\" }"
+)]
+pub struct TurnConfig {
+    /// What stands before it. It is not learned from.
+    pub begin: String,
+    /// What ends it. It is learned from.
+    pub end: String,
+}
+
+/// What happens to a conversation that is longer than a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Truncate {
+    /// Its oldest turns leave, whole; the system prompt stays. One whose last turns do not fit is left out.
+    #[default]
+    Turns,
+    /// Its first ids are cut off.
+    Start,
+    /// Its last ids are cut off.
+    End,
+    /// It is left out.
+    Drop,
+}
+
+/// How the text is encoded where the model begins to write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Border {
+    /// With the text before it, as one text. An id of both is learned from.
+    #[default]
+    Overlap,
+    /// Apart from the text before it, as a model that writes sees it.
+    Split,
+}
+
+/// How text with a hole is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = crate::config::bounds::describe::<FimConfig>))]
+#[serde(default, deny_unknown_fields)]
+pub struct FimConfig {
+    /// The share of documents whose middle is moved to their end; the others stay as they are.
+    pub rate: f64,
+    /// The share of these in which the suffix comes first (SPM); in the others the prefix does (PSM).
+    pub spm: f64,
+    /// The special token before the prefix.
+    pub prefix: String,
+    /// The special token before the suffix.
+    pub suffix: String,
+    /// The special token before the middle.
+    pub middle: String,
+}
+
+impl Default for FimConfig {
+    fn default() -> Self {
+        Self {
+            rate: 0.5,
+            spm: 0.5,
+            prefix: "<|fim_prefix|>".to_owned(),
+            suffix: "<|fim_suffix|>".to_owned(),
+            middle: "<|fim_middle|>".to_owned(),
+        }
+    }
+}
+
+impl FimConfig {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Bounded for FimConfig {
+    const BOUNDS: &'static [Limit<Self>] = &[
+        ("rate", Bound::Within(0.0, 1.0), |fim| fim.rate.number()),
+        ("spm", Bound::Within(0.0, 1.0), |fim| fim.spm.number()),
+    ];
+}
