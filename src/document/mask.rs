@@ -92,6 +92,27 @@ impl Mask {
         }
     }
 
+    /// The ranges of `masked` together, which come in any order and may overlap.
+    pub(crate) fn union(mut masked: Vec<Range<usize>>) -> Self {
+        masked.sort_unstable_by_key(|range| range.start);
+        let (mut mask, mut end) = (Self::default(), 0);
+        for range in masked {
+            mask.mask(range.start.max(end)..range.end);
+            end = end.max(range.end);
+        }
+        mask
+    }
+
+    /// Where the last masked range ends; 0 if there is none.
+    pub(crate) fn end(&self) -> usize {
+        self.masked.last().map_or(0, |last| last.end)
+    }
+
+    /// The memory that it takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.masked)
+    }
+
     /// Forgets what is masked from `at` on.
     pub(crate) fn truncate(&mut self, at: usize) {
         let fitting = self.masked.partition_point(|masked| masked.start < at);
@@ -146,6 +167,17 @@ mod tests {
             prop_assert_eq!(both.masked(), ranges(&joined, false));
             both.truncate(range.end);
             prop_assert_eq!(both.masked(), ranges(&flags[..range.end], false));
+        }
+
+        #[test]
+        fn a_union_has_what_any_range_has(ranges_of in prop::collection::vec((0_usize..30, 0_usize..6), 0..12)) {
+            let mut flags = [true; 40];
+            for (start, len) in &ranges_of {
+                flags[*start..start + len].fill(false);
+            }
+            let union = Mask::union(ranges_of.iter().map(|(start, len)| *start..start + len).collect());
+            prop_assert_eq!(union.masked(), ranges(&flags, false));
+            prop_assert_eq!(union.end(), flags.iter().rposition(|flag| !flag).map_or(0, |last| last + 1));
         }
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct Chains {
     pub(super) holdout: Holdout,
     /// Whether a lane has logged that its window takes more than its share of the memory.
     pub(super) lent: Arc<AtomicBool>,
+    /// Whether a lane has logged what packing makes of documents that have a mask.
+    pub(super) has_told: Arc<AtomicBool>,
 }
 
 impl Chains {
@@ -136,7 +138,8 @@ impl Chains {
             .with_length(keeps_all)
             .with_meter(gauge.shuffle.clone())
             .pack(pipeline.packing(), at)
-            .with_meter(gauge.pack.clone());
+            .with_meter(gauge.pack.clone())
+            .telling_once(self.has_told.clone());
         if self.stages.rows.is_empty() {
             return self.bounded(rows, budget);
         }
