@@ -124,6 +124,12 @@ where
         self
     }
 
+    /// Names only one of the documents that are left out, for all lanes that share `has_left_out`.
+    pub(crate) fn naming_once(mut self, has_left_out: Arc<AtomicBool>) -> Self {
+        self.has_left_out = has_left_out;
+        self
+    }
+
     /// Gives no ids to the documents that the shuffle behind this stage has delivered before, as `delivered` tells. The
     /// shuffle drops them. No stage in between may look at ids or leave documents out, and this one may not either.
     pub(crate) fn with_delivered(mut self, delivered: Option<Delivered>) -> Self {

@@ -60,7 +60,7 @@ impl Rows {
 
     /// Each row's ids, padding aside, one by one.
     fn ids(&self) -> Vec<Vec<Id>> {
-        let row = |(row, runs): (usize, &Vec<(usize, usize)>)| {
+        let row = |(row, runs): (usize, &Vec<(usize, usize, u8)>)| {
             let (mut ids, mut segment) = (Vec::new(), 0);
             for (run, &(len, offset, mask)) in runs.iter().enumerate() {
                 segment += u32::from(len > 0);

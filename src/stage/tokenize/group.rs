@@ -37,8 +37,6 @@ pub(super) struct Item {
     pub(super) text_bytes: usize,
     position: Position,
     cursor: LaneCursor,
-    /// Whether it has no ids because it was delivered before.
-    is_delivered: bool,
 }
 
 /// Where the ids of a document are.
@@ -46,16 +44,27 @@ pub(super) struct Item {
 struct Place {
     arena: usize,
     ids: Range<usize>,
-    /// Whether its text had all special tokens, so that none are put around it.
-    is_rendered: bool,
-    /// Whether it has no ids because none would be learned from.
-    is_left_out: bool,
+    kind: Kind,
+}
+
+/// How a document came to its ids.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    /// From a plain text.
+    #[default]
+    Plain,
+    /// From a text that had all special tokens, so that none are put around it.
+    Rendered,
+    /// It has none, because none would be learned from.
+    LeftOut,
+    /// It has none, because it was delivered before.
+    Delivered,
 }
 
 impl Place {
     /// The tokens around the document's own ids.
     fn around(&self, encoder: &Encoder) -> Around {
-        if self.is_rendered { Around::NONE } else { encoder.around() }
+        if self.kind == Kind::Plain { encoder.around() } else { Around::NONE }
     }
 }
 
@@ -64,7 +73,7 @@ impl Encoded {
     /// out.
     pub(super) fn size(&self) -> (u64, u64, u64) {
         let items = self.items.as_slice().iter().flatten();
-        let counted = items.filter(|item| !item.is_delivered && !item.place.is_left_out);
+        let counted = items.filter(|item| matches!(item.place.kind, Kind::Plain | Kind::Rendered));
         counted.fold((0, 0, 0), |(documents, tokens, bytes), item| {
             (documents + 1, tokens + item.place.ids.len() as u64, bytes + item.text_bytes as u64)
         })
@@ -139,14 +148,18 @@ impl EncodedIds<'_> {
         if let Err(problem) = self.encoder.encode_document(document, &mut self.made, &mut self.mask) {
             return Ok(Err(problem));
         }
-        let mut ids = start..self.made.len();
-        let is_left_out = is_rendered && self.mask.learned_in(ids.clone()).next().is_none();
-        if is_left_out {
-            self.made.truncate(start);
-            self.mask.truncate(start);
-            ids.end = start;
-        }
-        Ok(Ok(Place { arena: 0, ids, is_rendered, is_left_out }))
+        let ids = start..self.made.len();
+        Ok(Ok(match is_rendered {
+            false => Place { arena: 0, ids, kind: Kind::Plain },
+            true if self.mask.learned_in(ids.clone()).next().is_some() => {
+                Place { arena: 0, ids, kind: Kind::Rendered }
+            }
+            true => {
+                self.made.truncate(start);
+                self.mask.truncate(start);
+                Place { arena: 0, ids: start..start, kind: Kind::LeftOut }
+            }
+        }))
     }
 
     fn add_stored(&mut self, document: &Document, ids: &StoredIds, own: Range<usize>) -> Result<Place> {
@@ -160,15 +173,17 @@ impl EncodedIds<'_> {
                 self.stored.len() - 1
             }
         };
-        let mut place = Place { arena: nth + 1, is_rendered: ids.is_rendered(), ..Place::default() };
-        place.ids = place.around(self.encoder).around(&own);
+        let arena = nth + 1;
+        if !ids.is_rendered() {
+            return Ok(Place { arena, ids: self.encoder.around().around(&own), kind: Kind::Plain });
+        }
         if let Marks::Rendered(marks) = document.marks() {
-            match marks.mask.learned_in(own.clone()).next() {
-                Some(_) => self.stored[nth].masked.extend(marks.mask.masked_in(own)),
-                None => (place.ids, place.is_left_out) = (own.start..own.start, true),
+            self.stored[nth].masked.extend(marks.mask.masked_in(own.clone()));
+            if marks.mask.learned_in(own.clone()).next().is_none() {
+                return Ok(Place { arena, ids: own.start..own.start, kind: Kind::LeftOut });
             }
         }
-        Ok(place)
+        Ok(Place { arena, ids: own, kind: Kind::Rendered })
     }
 }
 
@@ -192,14 +207,17 @@ pub(super) fn encode(
     let mut encoded = EncodedIds { encoder, made, mask: Mask::default(), stored: Vec::new() };
     let mut items = Vec::with_capacity(group.len());
     for (Tracked { value: document, cursor }, is_delivered) in flagged() {
-        let added = if is_delivered { Ok(Ok(Place::default())) } else { encoded.add(document) };
+        let added = match is_delivered {
+            true => Ok(Ok(Place { kind: Kind::Delivered, ..Place::default() })),
+            false => encoded.add(document),
+        };
         let error = match added {
             Ok(Ok(place)) => {
-                if place.is_left_out {
+                if place.kind == Kind::LeftOut {
                     leave_out(document);
                 }
                 let (text_bytes, position, cursor) = (document.text_bytes(), document.position(), *cursor);
-                items.push(Ok(Item { place, text_bytes, position, cursor, is_delivered }));
+                items.push(Ok(Item { place, text_bytes, position, cursor }));
                 continue;
             }
             Ok(Err(problem)) => document.error(problem, "change the tokenizer, or take the document out"),
