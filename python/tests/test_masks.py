@@ -70,7 +70,7 @@ def test_only_what_a_document_says_is_learned_from(rows: dict[str, Any]) -> None
 
 
 def test_a_resume_has_the_same_masks(rows: dict[str, Any]) -> None:
-    rows["pipeline"].update(pack="best_fit", window=8)
+    rows["pipeline"].update(pack="best_fit", window=8, batch_size=2)
     whole = [(np.asarray(batch.loss_mask).tolist(), batch.digest, batch.cursor) for batch in loader(rows)]
     assert len(whole) > 2
     for at, (_, _, cursor) in enumerate(whole):
@@ -113,7 +113,8 @@ def test_labels_are_the_learned_ids(rows: dict[str, Any]) -> None:
     from millstream.torch import Dataset
 
     rows["pipeline"].update(pack="best_fit", window=8)
-    formats = [Dataset(loader(rows), format=format) for format in ("dict", "hf", "torchtitan", "padding_free")]
+    names: list[Any] = ["dict", "hf", "torchtitan", "padding_free"]
+    formats = [Dataset(loader(rows), format=name) for name in names]
     for batch, plain, hf, (_, titan), flat in zip(loader(rows), *formats, strict=True):
         ids, mask = np.asarray(batch.ids), np.asarray(batch.loss_mask)
         assert 0 < mask.sum() < mask.size

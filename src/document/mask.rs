@@ -65,7 +65,10 @@ impl Mask {
     pub fn masked_in(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let first = self.masked.partition_point(|masked| masked.end <= range.start);
         let within = self.masked[first..].iter().take_while(move |masked| masked.start < range.end);
-        within.map(move |masked| masked.start.max(range.start)..masked.end.min(range.end))
+        // An empty range within a masked one has nothing in common with it.
+        within
+            .map(move |masked| masked.start.max(range.start)..masked.end.min(range.end))
+            .filter(|masked| !masked.is_empty())
     }
 
     /// The ranges within `range` that are learned from.

@@ -64,7 +64,7 @@ async fn all(builder: LoaderBuilder) -> Result<Vec<Batch>> {
 struct Known {
     ids: Vec<(u32, bool)>,
     text_bytes: usize,
-    /// Whether rows have it.
+    /// Whether rows have it. Otherwise nothing of it is learned from, or it is too long.
     is_packed: bool,
 }
 
@@ -99,6 +99,34 @@ impl Model {
             ((path.clone(), *byte), Known { ids, text_bytes: text.len(), is_packed })
         };
         Self(documents.iter().map(known).collect())
+    }
+
+    /// All batches of a stream. Without a document that rows have it is refused.
+    fn read(&self, builder: LoaderBuilder) -> Vec<Batch> {
+        self.read_counted(builder).0
+    }
+
+    /// The same, and how many documents the tokenizer and packing have left out, if the stream is not refused.
+    fn read_counted(&self, builder: LoaderBuilder) -> (Vec<Batch>, Option<[u64; 2]>) {
+        let read = block_on(async {
+            let mut loader = builder.open().await?;
+            let batches = loader.by_ref().try_collect().await?;
+            let meters = loader.meters();
+            let skipped = ["tokenize", "pack"].map(|stage| meters.stage(stage).expect("a stage").skipped);
+            Ok((batches, Some(skipped)))
+        });
+        match read {
+            Err(Error::Corpus { .. }) if self.0.values().all(|known| !known.is_packed) => (Vec::new(), None),
+            read => read.expect("no error"),
+        }
+    }
+
+    /// How many documents are left out because nothing of them is learned from, and because they are too long.
+    fn left_out(&self) -> [u64; 2] {
+        let left_out = || self.0.values().filter(|known| !known.is_packed);
+        let all = left_out().count();
+        let empty = left_out().filter(|known| known.ids.iter().all(|id| !id.1)).count();
+        [empty as u64, (all - empty) as u64]
     }
 
     /// The document that a place of a row is of, and its index there.
@@ -178,7 +206,7 @@ impl Model {
 /// Configs whose rows may look further ahead, or be grouped by length.
 fn masked_configs() -> impl Strategy<Value = Config> {
     (configs(), 1_usize..4, prop::option::of(1_usize..4)).prop_map(|(mut config, ahead, budget)| {
-        config.pipeline.ahead = ahead;
+        config.pipeline.ahead = ahead.min(config.pipeline.seq_len);
         if let Some(rows) = budget.filter(|_| config.pipeline.pack == PackRule::Pad) {
             config.pipeline.batch_tokens = Some(rows * config.pipeline.seq_len);
         }
@@ -212,14 +240,17 @@ proptest! {
         let (documents, config) = written(&corpus, directory.path(), config);
         let model = Model::new(&documents, &config);
         let mut counts = BTreeMap::new();
-        for batch in block_on(all(builder(&config))).expect("no error") {
-            model.check(&batch, &mut counts)?;
+        let (batches, skipped) = model.read_counted(builder(&config));
+        for batch in &batches {
+            model.check(batch, &mut counts)?;
         }
+        let epochs = config.pipeline.epochs.expect("some epochs");
+        let left_out = model.left_out().map(|documents| epochs * documents);
+        prop_assert!(skipped.is_none_or(|skipped| skipped == left_out), "{skipped:?} {left_out:?}");
         // Nothing that is to be learned is lost, and nothing comes twice.
         let mut expected = BTreeMap::new();
         for ((path, byte), known) in model.0.iter().filter(|(_, known)| known.is_packed) {
             for offset in (1..known.ids.len()).filter(|offset| known.ids[*offset].1) {
-                let epochs = config.pipeline.epochs.expect("some epochs");
                 expected.insert((path.clone(), *byte, offset), epochs as usize);
             }
         }
@@ -229,8 +260,8 @@ proptest! {
     #[test]
     fn masks_come_back_at_every_resume(corpus in corpora(), config in masked_configs()) {
         let directory = tempfile::tempdir().expect("a directory");
-        let (_, config) = written(&corpus, directory.path(), config);
-        let whole = block_on(all(builder(&config))).expect("no error");
+        let (documents, config) = written(&corpus, directory.path(), config);
+        let whole = Model::new(&documents, &config).read(builder(&config));
         let step = whole.len().div_ceil(12).max(1);
         for (index, batch) in whole.iter().enumerate().step_by(step) {
             let rest = block_on(all(builder(&config).with_cursor(reread(batch.cursor())))).expect("no error");
@@ -251,17 +282,17 @@ proptest! {
     ) {
         let directory = tempfile::tempdir().expect("a directory");
         (config.pipeline.lanes, config.pipeline.batch_size) = (4.into(), 4 * config.pipeline.batch_size);
-        config.pipeline.ahead = ahead;
-        let (_, config) = written(&corpus, directory.path(), config);
-        let whole: Vec<Vec<Row>> =
-            block_on(all(builder(&config))).expect("no error").iter().map(rows).collect();
+        config.pipeline.ahead = ahead.min(config.pipeline.seq_len);
+        let (documents, config) = written(&corpus, directory.path(), config);
+        let model = Model::new(&documents, &config);
+        let whole: Vec<Vec<Row>> = model.read(builder(&config)).iter().map(rows).collect();
         let ranks = |world: usize, from: Option<&Cursor>| -> Vec<Vec<Batch>> {
             let rank = |rank: usize| {
                 let mut config = config.clone();
                 (config.pipeline.rank, config.pipeline.world) = (Some(rank), Some(world));
                 let builder = builder(&config);
                 let builder = from.into_iter().fold(builder, |builder, from| builder.with_cursor(from.clone()));
-                block_on(all(builder)).expect("no error")
+                model.read(builder)
             };
             (0..world).map(rank).collect()
         };
@@ -289,13 +320,14 @@ proptest! {
         let directory = tempfile::tempdir().expect("a directory");
         let (documents, mut config) = written(&corpus, directory.path(), config);
         let (path, byte, _) = documents[excluded.index(documents.len())].clone();
+        let mut model = Model::new(&documents, &config);
+        model.0.remove(&(path.clone(), byte));
         config.exclude.documents = vec![ExcludedDocument { path, byte }];
-        let model = Model::new(&documents, &config);
-        let plain = block_on(all(builder(&config))).expect("no error");
+        let plain = model.read(builder(&config));
         let mapped = builder(&config).row_stage("mapped", |rows, _| {
             rows.map_ok(|row| row.map(|row: Sequence| row.map_ids(|_, id| 256 - id))).boxed()
         });
-        let mapped = block_on(all(mapped)).expect("no error");
+        let mapped = model.read(mapped);
         prop_assert_eq!(mapped.len(), plain.len());
         for (mapped, plain) in mapped.iter().zip(&plain) {
             model.check(plain, &mut BTreeMap::new())?;
