@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{self, Receiver, Sender};
 
+use crate::document::Mask;
 use crate::error::Result;
 use crate::source::{SplitDocument, SplitItem, SplitReader, digest};
 use crate::tokenizer::{EncodeError, Encoder};
@@ -84,7 +85,7 @@ impl Groups {
 impl Group {
     /// Tokenizes the group and sends the result, unless `is_stopped` first.
     pub(super) fn encode(self, encoder: &Encoder, is_stopped: impl Fn() -> bool) {
-        let mut ids = Vec::new();
+        let (mut ids, mut mask) = (Vec::new(), Mask::default());
         let mut documents = Vec::with_capacity(self.documents.len());
         for item in self.documents {
             if is_stopped() {
@@ -94,7 +95,8 @@ impl Group {
                 SplitItem::Skipped(start) => EncodedItem::Skipped(start),
                 SplitItem::Document(read) => {
                     let digest = digest(read.document.text().as_bytes());
-                    let end = encoder.encode_document(&read.document, &mut ids).map(|()| ids.len());
+                    let end =
+                        encoder.encode_document(&read.document, &mut ids, &mut mask).map(|()| ids.len());
                     EncodedItem::Document { read, digest, end }
                 }
             });

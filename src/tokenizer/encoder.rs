@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use super::{EncodeError, Tokenizer};
-use crate::document::{Around, Document};
+use crate::document::{Around, Document, Marks, Mask};
 use crate::error::{Error, Result, panic_message};
 use crate::segment::StoredIds;
 
@@ -93,14 +93,27 @@ impl Encoder {
         Err(Error::Corpus { problem })
     }
 
-    /// Appends the ids of one document's text. If the tokenizer refuses it, by an error or a panic, the error
-    /// says why and nothing is appended.
-    pub(crate) fn encode_document(&self, document: &Document, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
+    /// Appends the ids of one document's text, and which of them are learned from, in places of `ids`. If the tokenizer
+    /// refuses it, by an error or a panic, the error says why and nothing is appended.
+    pub(crate) fn encode_document(
+        &self,
+        document: &Document,
+        ids: &mut Vec<u32>,
+        mask: &mut Mask,
+    ) -> Result<(), EncodeError> {
         let start = ids.len();
-        let encoded = catch_unwind(AssertUnwindSafe(|| self.encode(document.text(), ids)));
+        let encoded = catch_unwind(AssertUnwindSafe(|| match document.marks() {
+            Marks::Rendered(_) => self.tokenizer.encode(document.text(), ids),
+            Marks::None | Marks::Lost => self.encode(document.text(), ids),
+        }));
         encoded
             .unwrap_or_else(|payload| {
                 Err(format!("the tokenizer panicked: {}", panic_message(&*payload)).into())
+            })
+            .inspect(|()| {
+                if ids.len() - start == document.text().len() {
+                    mask.append(&document.mask(), 0..document.text().len(), start);
+                }
             })
             .inspect_err(|_| ids.truncate(start))
     }

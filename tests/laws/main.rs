@@ -14,6 +14,8 @@ mod dynamic;
 mod golden;
 /// The rank and world that launchers give by their environment.
 mod launchers;
+/// Which ids are learned from.
+mod masks;
 /// The law of the budget.
 mod memory;
 mod mixture;

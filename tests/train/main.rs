@@ -9,6 +9,7 @@ mod burn_loader;
 mod cost;
 mod documents;
 mod files;
+mod masks;
 mod model;
 mod numbers;
 mod operations;
