@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{self, Receiver, Sender};
 
+use crate::document::Mask;
 use crate::error::Result;
 use crate::source::{SplitDocument, SplitItem, SplitReader, digest};
 use crate::tokenizer::{EncodeError, Encoder};
@@ -94,7 +95,9 @@ impl Group {
                 SplitItem::Skipped(start) => EncodedItem::Skipped(start),
                 SplitItem::Document(read) => {
                     let digest = digest(read.document.text().as_bytes());
-                    let end = encoder.encode_document(&read.document, &mut ids).map(|()| ids.len());
+                    let end = encoder
+                        .encode_document(&read.document, &mut ids, &mut Mask::default())
+                        .map(|()| ids.len());
                     EncodedItem::Document { read, digest, end }
                 }
             });
