@@ -15,11 +15,12 @@ use crate::shards::{ShardPlace, ShardSet, Shards};
 /// Writes all documents of a shard directory to `file`, the `.bin`, in the order of the source's files. If the
 /// directory has the shards of several sources, it writes all, in the order of their names. [`TokenFormat::Megatron`]
 /// also gets an `.idx` of the same name. The id `eos`, if given, ends each document. Ids take two bytes if the whole
-/// vocabulary fits, and four otherwise. This function blocks. Each file is written as a whole or not at all.
+/// vocabulary fits, and four otherwise. Conversations that end with `eos` get no second one. This function blocks. Each
+/// file is written as a whole or not at all.
 ///
 /// # Errors
-/// [`Error::Corpus`] if shards are damaged or missing, or if documents contain the id that ends documents in
-/// [`TokenFormat::NanoGpt`]; [`Error::Config`] if `eos` is missing or too large; [`Error::Io`].
+/// [`Error::Corpus`] if shards are damaged or missing, if some ids are not learned from, which neither format can say,
+/// or if documents contain the id that ends documents in [`TokenFormat::NanoGpt`]; [`Error::Config`] if `eos` is missing or too large; [`Error::Io`].
 pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u32>) -> Result<Exchanged> {
     if format == TokenFormat::NanoGpt && eos.is_none() {
         let problem = "in such files only an id marks where documents end; name the token";
@@ -36,6 +37,7 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
         return Err(Error::config(directory.display().to_string(), problem));
     }
     let set = ShardSet::open(&[ShardPlace::Directory(directory.to_owned())])?;
+    set.all().iter().try_for_each(refuse_masked)?;
     let vocabulary = set.all().iter().map(|shards| shards.manifest().vocab_size).max().unwrap_or_default();
     let width = Width::for_vocab(vocabulary.max(eos.map_or(0, |eos| eos as usize + 1)));
     let mut out = AtomicFile::create(file)?;
@@ -72,7 +74,7 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
         }
         out.append(&bytes)
     };
-    documents(&set, document)?;
+    documents(&set, eos, document)?;
     let Some((index, path)) = index else { return out.finish().map(|()| done) };
     if !index.is_stream() && path.exists() {
         // An index of other ids would be worse than an empty one.
@@ -83,6 +85,19 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
     Ok(done)
 }
 
+/// Refuses shards with ids that are not learned from.
+fn refuse_masked(shards: &Shards) -> Result<()> {
+    if !shards.are_masked() {
+        return Ok(());
+    }
+    let problem = format!(
+        "{}: some of its ids are not learned from, as a user's words in conversations, and files of such a format cannot \
+         say which: a program would learn all of them; train from the shards themselves, with kind = \"shards\"",
+        shards.place().path().display()
+    );
+    Err(Error::Corpus { problem })
+}
+
 /// Where a document is from.
 #[derive(Clone, Copy)]
 struct DocumentOrigin<'a> {
@@ -91,9 +106,10 @@ struct DocumentOrigin<'a> {
     begin: u64,
 }
 
-/// Gives all documents that have ids to `take`, each with its ids.
+/// Gives all documents that have ids to `take`, each with its ids, but for an `eos` that ends a rendered text.
 fn documents(
     set: &ShardSet,
+    eos: Option<u32>,
     mut take: impl FnMut(DocumentOrigin<'_>, &mut Vec<u32>) -> Result<()>,
 ) -> Result<()> {
     let mut held = Vec::new();
@@ -103,13 +119,17 @@ fn documents(
             let mut at = 0;
             for nth in 0..tokens.documents() {
                 let entry = tokens.entry(nth)?;
-                let range = std::mem::replace(&mut at, entry.ids_end)..entry.ids_end;
+                let range = std::mem::replace(&mut at, entry.end.ids)..entry.end.ids;
                 if !matches!(entry.text, StoredText::Bytes(_)) {
                     continue;
                 }
                 held.clear();
                 let place = tokens.place(range)?;
-                tokens.stored_ids(&Lease::none()).append(place, &mut held);
+                let stored = tokens.stored_ids(&Lease::none());
+                stored.append(place, &mut held);
+                if stored.is_rendered() {
+                    held.pop_if(|last| Some(*last) == eos);
+                }
                 take(DocumentOrigin { shards, split, begin: entry.start.0 }, &mut held)?;
             }
         }
@@ -127,7 +147,7 @@ struct Ended {
 impl Ended {
     fn find(set: &ShardSet, eos: u32) -> Result<Option<Self>> {
         let mut found = None;
-        documents(set, |place, ids| {
+        documents(set, Some(eos), |place, ids| {
             if ids.contains(&eos) {
                 let first = || place.shards.manifest().place(place.split, place.begin);
                 found.get_or_insert_with(|| Self { documents: 0, first: first() }).documents += 1;

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use super::{EncodeError, Tokenizer};
-use crate::document::{Around, Document};
+use crate::document::{Around, Document, Mask};
 use crate::error::{Error, Result, panic_message};
 use crate::segment::StoredIds;
 
@@ -95,7 +95,12 @@ impl Encoder {
 
     /// Appends the ids of one document's text. If the tokenizer refuses it, by an error or a panic, the error
     /// says why and nothing is appended.
-    pub(crate) fn encode_document(&self, document: &Document, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
+    pub(crate) fn encode_document(
+        &self,
+        document: &Document,
+        ids: &mut Vec<u32>,
+        _mask: &mut Mask,
+    ) -> Result<(), EncodeError> {
         let start = ids.len();
         let encoded = catch_unwind(AssertUnwindSafe(|| self.encode(document.text(), ids)));
         encoded

@@ -11,7 +11,7 @@ use super::skips::Refused;
 use crate::budget::{Budget, Lease, Moving};
 use crate::config::OnError;
 use crate::cursor::{LaneCursor, Tracked};
-use crate::document::{Arena, Document, DocumentGroup, SplitEvent, Tokens};
+use crate::document::{Arena, Document, DocumentGroup, Mask, SplitEvent, Tokens};
 use crate::error::{Error, Result};
 use crate::files::{Files, Position};
 use crate::segment::StoredIds;
@@ -65,7 +65,7 @@ impl Encoded {
                         |into: &mut Vec<u32>| self.arenas[item.arena].append(&own, offset, len, into);
                     let Position { byte, line, .. } = item.position;
                     let start = (byte, line.saturating_sub(1));
-                    recorder.document(item.cursor.split, append, start, item.text_bytes);
+                    recorder.document(item.cursor.split, append, Mask::default(), start, item.text_bytes);
                 }
                 Err(refused) => recorder.refused(refused.split),
             }
@@ -96,7 +96,7 @@ impl EncodedIds<'_> {
     fn add(&mut self, document: &Document) -> Result<Result<(usize, Range<usize>), EncodeError>> {
         let Some((ids, own)) = document.stored_ids() else {
             let start = self.made.len();
-            let encoded = self.encoder.encode_document(document, &mut self.made);
+            let encoded = self.encoder.encode_document(document, &mut self.made, &mut Mask::default());
             return Ok(encoded.map(|()| (0, start..self.made.len())));
         };
         // Documents of a few segments alternate, so the search is short.
