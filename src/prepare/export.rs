@@ -199,3 +199,55 @@ fn write_index(mut out: AtomicFile, width: Width, lengths: &[usize]) -> Result<(
     (0..=lengths.len() as u64).try_for_each(|document| out.append(&document.to_le_bytes()))?;
     out.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::*;
+    use crate::config::{SourceConfig, Task};
+    use crate::error::Unit;
+    use crate::segment::{SegmentWriter, StoredDocument};
+    use crate::shards::{Cut, Manifest, ShardedFile, seal};
+
+    const EOS: u32 = 9;
+
+    /// Exports one document with these ids to nanoGPT's format, and returns the ids in the file.
+    fn exported(task: Task, ids: &[u32], masked: &[Range<usize>]) -> Result<Vec<u8>> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, cut) = (directory.path().join("text"), Cut::Whole);
+        let file = ShardedFile { path, len: 9, unit: Unit::Byte, etag: None, cut, held: 0, root: 0 };
+        let source = SourceConfig { task, ..SourceConfig::text("text") };
+        let manifest = Manifest::new("t".to_owned(), 10, source, vec![file]);
+        let mut writer = SegmentWriter::new(directory.path(), Width::Two, &manifest.identity())?;
+        let (start, digest, share, text_bytes) = ((0, 0), 0, 1.0, 9);
+        writer.document(&StoredDocument { ids: Some(ids), masked, start, digest, share, text_bytes })?;
+        writer.split(0)?;
+        writer.finish()?;
+        let place = ShardPlace::Directory(directory.path().to_owned());
+        manifest.create(&place)?;
+        seal(&place, &manifest)?;
+        let out = directory.path().join("out.bin");
+        let done = export(directory.path(), TokenFormat::NanoGpt, &out, Some(EOS));
+        assert_eq!(out.exists(), done.is_ok(), "what is refused leaves nothing");
+        done?;
+        Ok(std::fs::read(&out).expect("read").into_iter().step_by(2).collect())
+    }
+
+    #[test]
+    fn a_rendered_text_that_has_its_end_gets_no_other() {
+        assert_eq!(exported(Task::Fim, &[1, 2, EOS], &[]).expect("exported"), [1, 2, 9]);
+        assert_eq!(exported(Task::Fim, &[1, 2], &[]).expect("exported"), [1, 2, 9]);
+        for (task, ids) in [(Task::Fim, [1, EOS, 2, EOS]), (Task::Text, [1, 2, 3, EOS])] {
+            let error = exported(task, &ids, &[]).expect_err("it would be cut").to_string();
+            assert!(error.contains("1 document contains the token that ends documents"), "{error}");
+        }
+    }
+
+    #[test]
+    fn ids_that_are_not_learned_from_are_refused() {
+        let error = exported(Task::Chat, &[1, 2, 3], &[0..1, 2..3]).expect_err("refused").to_string();
+        assert!(error.contains("some of its ids are not learned from"), "{error}");
+        assert_eq!(exported(Task::Chat, &[1, 2, 3], &[]).expect("exported"), [1, 2, 3, 9]);
+    }
+}
