@@ -103,7 +103,7 @@ impl Arena {
     }
 
     /// The mask of `range`, with places from 0; `None` if it is lost.
-    pub(super) fn mask_of(&self, range: &Range<usize>) -> Option<Mask> {
+    pub(crate) fn mask_of(&self, range: &Range<usize>) -> Option<Mask> {
         self.mask.as_ref().map(|all| {
             let mut mask = Mask::default();
             mask.append(all, range.clone(), 0);
@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
     use crate::budget::Budget;
-    use crate::segment::{Segment, SegmentWriter, StoredDocument, Width};
+    use crate::segment::{IdsOrigin, Segment, SegmentWriter, StoredDocument, Width};
 
     #[test]
     fn ids_that_stand_in_for_others_are_charged_to_the_same_budget() {
@@ -207,12 +207,13 @@ mod tests {
         for (number, ids) in (0..).zip(documents) {
             let (start, text_bytes) = ((number, 0), ids.len());
             let (ids, digest, share) = (Some(&ids[..]), 0, 1.0);
-            let document = StoredDocument { ids, start, digest, share, text_bytes };
+            let document = StoredDocument { ids, masked: &[], start, digest, share, text_bytes };
             writer.document(&document).expect("written");
         }
         writer.split(0).expect("written");
         let path = writer.finish().expect("written").expect("a split");
-        let segment = Arc::new(Segment::open(&path, &identity, "t".into()).expect("it opens"));
+        let origin = IdsOrigin { tokenizer: "t".into(), is_rendered: false };
+        let segment = Arc::new(Segment::open(&path, &identity, origin).expect("it opens"));
         let first = segment.rows()[0].at as usize / width.bytes();
         (segment, first)
     }

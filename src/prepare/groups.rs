@@ -31,8 +31,9 @@ pub(super) struct Group {
 /// A group that was tokenized.
 #[derive(Debug)]
 pub(super) struct Encoded {
-    /// The ids of all documents, in order.
+    /// The ids of all documents, in order, and which of them are masked.
     pub(super) ids: Vec<u32>,
+    pub(super) mask: Mask,
     pub(super) documents: Vec<EncodedItem>,
 }
 
@@ -95,13 +96,13 @@ impl Group {
                 SplitItem::Skipped(start) => EncodedItem::Skipped(start),
                 SplitItem::Document(read) => {
                     let digest = digest(read.document.text().as_bytes());
-                    let end =
-                        encoder.encode_document(&read.document, &mut ids, &mut mask).map(|()| ids.len());
+                    let encoded = encoder.encode_document(&read.document, &mut ids, &mut mask);
+                    let end = encoded.map(|()| ids.len());
                     EncodedItem::Document { read, digest, end }
                 }
             });
         }
         // A receiver that has gone away needs no answer.
-        let _ = self.answer.send(Encoded { ids, documents });
+        let _ = self.answer.send(Encoded { ids, mask, documents });
     }
 }

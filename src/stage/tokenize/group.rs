@@ -93,7 +93,8 @@ impl Encoded {
                     let append = |into: &mut Vec<u32>| self.arenas[*arena].append(&own, offset, len, into);
                     let Position { byte, line, .. } = item.position;
                     let start = (byte, line.saturating_sub(1));
-                    recorder.document(item.cursor.split, append, start, item.text_bytes);
+                    let mask = self.arenas[*arena].mask_of(&own).unwrap_or_default();
+                    recorder.document(item.cursor.split, append, mask, start, item.text_bytes);
                 }
                 Err(refused) => recorder.refused(refused.split),
             }
@@ -177,12 +178,14 @@ impl EncodedIds<'_> {
         if !ids.is_rendered() {
             return Ok(Place { arena, ids: self.encoder.around().around(&own), kind: Kind::Plain });
         }
-        if let Marks::Rendered(marks) = document.marks() {
-            self.stored[nth].masked.extend(marks.mask.masked_in(own.clone()));
-            if marks.mask.learned_in(own.clone()).next().is_none() {
-                return Ok(Place { arena, ids: own.start..own.start, kind: Kind::LeftOut });
-            }
+        let mask = match document.marks() {
+            Marks::Rendered(marks) => &marks.mask,
+            Marks::None | Marks::Lost => &Mask::default(),
+        };
+        if mask.learned_in(own.clone()).next().is_none() {
+            return Ok(Place { arena, ids: own.start..own.start, kind: Kind::LeftOut });
         }
+        self.stored[nth].masked.extend(mask.masked_in(own.clone()));
         Ok(Place { arena, ids: own, kind: Kind::Rendered })
     }
 }
