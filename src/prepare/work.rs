@@ -273,7 +273,7 @@ impl PrepareWork {
                     continue;
                 }
             };
-            let SplitDocument { document, start: start_at, share } = read;
+            let SplitDocument { document, start: start_at, share, .. } = read;
             let ids = match end {
                 Ok(end) => Some(&ids[std::mem::replace(&mut start, end)..end]),
                 Err(problem) => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::ShardPlace;
-use crate::config::{OnError, SourceConfig};
+use crate::config::{ChatConfig, OnError, SourceConfig};
 use crate::cursor::is_zero;
 use crate::error::{Error, Result, Unit};
 use crate::files::{File, Location, are_same_or_moved};
@@ -29,6 +29,12 @@ pub(crate) struct Manifest {
     pub(crate) vocab_size: usize,
     /// The source, as in its config.
     pub(crate) source: SourceConfig,
+    /// All that its records were rendered with, such as the template, and how many ids a row had for one of them, if they
+    /// were fitted into rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rendering: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) row_ids: Option<usize>,
     pub(crate) files: Vec<ShardedFile>,
 }
 
@@ -74,7 +80,12 @@ impl Manifest {
         files: Vec<ShardedFile>,
     ) -> Self {
         let source = SourceConfig { cache: None, ..source };
-        Self { format: FORMAT, tokenizer, vocab_size, source, files }
+        Self { format: FORMAT, tokenizer, vocab_size, source, rendering: None, row_ids: None, files }
+    }
+
+    /// The manifest of a source whose records were rendered.
+    pub(crate) fn rendered(self, rendering: Option<String>, row_ids: Option<usize>) -> Self {
+        Self { rendering, row_ids, ..self }
     }
 
     pub(crate) fn load(place: &ShardPlace) -> Result<Self> {
@@ -135,6 +146,8 @@ impl Manifest {
             epochs: None,
             on_error: OnError::default(),
             zstd_window: None,
+            // What renders knows it, and its files may have moved.
+            chat: ChatConfig::default(),
             ..self.source.clone()
         }
     }
@@ -162,6 +175,10 @@ impl Manifest {
             "files that were cut otherwise (source.split), or that have changed since"
         } else if self.tokenizer != wanted.tokenizer {
             "another tokenizer"
+        } else if self.rendering != wanted.rendering {
+            "another chat template, or other settings of it (source.chat)"
+        } else if self.row_ids != wanted.row_ids {
+            "conversations that were fitted into other rows (pipeline.pack, seq_len and ahead)"
         } else if settings(self) != settings(wanted) {
             "another [[source]]"
         } else {

@@ -108,7 +108,7 @@ impl Source {
         let opener = FileOpener::unplanned(files.clone(), stores, Cancellable::never());
         blocking("source", move || {
             let SourceFormat { format, .. } =
-                SourceFormat::new(0, &sources[0].reads, SplitSize::new(&files, None))?;
+                SourceFormat::new(0, &sources[0].reads, SplitSize::new(&files, None), None)?;
             for number in 0..files.len().min(LOOKED_AT) as u32 {
                 let names =
                     format.fields(Unopened::new(&opener, number))?.map_err(|problem| Error::Document {
@@ -117,7 +117,7 @@ impl Source {
                         unit: files.unit(number),
                         byte: problem.stored.unwrap_or(problem.offset as u64),
                         problem: problem.what,
-                        remedy: problem.remedy.to_owned(),
+                        remedy: problem.remedy.into_owned(),
                     })?;
                 if !names.is_empty() {
                     return Ok(names);

@@ -26,6 +26,7 @@ use crate::error::Result;
 use crate::source::cuts::Cuts;
 use crate::source::formats::format::{Candidate, Format, Opened, Unopened};
 use crate::source::formats::records::{Records, Stop};
+use crate::source::formats::wanted::Wanted;
 use crate::source::layout::{Laid, Layout};
 use crate::source::problem::{Broken, Problem};
 use crate::source::split_size::SplitSize;
@@ -42,8 +43,8 @@ pub(crate) struct ArrowFormat {
 
 impl ArrowFormat {
     /// The format of `source.<index>` of the config.
-    pub(crate) fn new(index: usize, config: &SourceConfig) -> Result<Self> {
-        let columns = Columns::new(index, config)?;
+    pub(crate) fn new(index: usize, config: &SourceConfig, wanted: Wanted) -> Result<Self> {
+        let columns = Columns::new(index, config, wanted)?;
         Ok(Self { columns, walked: Mutex::default() })
     }
 
