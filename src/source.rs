@@ -64,13 +64,13 @@ pub use crate::custom_format::{RecordFile, RecordFormat, RecordReader, RecordTex
 pub(crate) use catalog::holdout::digest;
 pub use catalog::holdout::{Holdout, Side};
 pub(crate) use catalog::origin::Origin;
-pub use describe::{extension, recognize};
+pub use describe::{RecordsFound, extension, recognize};
 pub(crate) use formats::mds::TokenShard;
-pub(crate) use rendering::Rendering;
 pub use lane::Lane;
 pub(crate) use reading::documents::AHEAD;
 pub use reading::documents::Documents;
 pub(crate) use reading::splits::{SplitDocument, SplitItem, SplitReader};
+pub(crate) use rendering::Rendering;
 
 use catalog::corpus::Corpus;
 use catalog::{paths, resolved};

@@ -138,7 +138,11 @@ impl InMemoryTexts {
                     all.push_str(&text);
                 }
                 Ok(Outcome::LeftOut(reason)) if rendering.is_news(&reason) => {
-                    tracing::warn!(row = number, reason, "text skipped; others like it are logged as debug messages");
+                    tracing::warn!(
+                        row = number,
+                        reason,
+                        "text skipped; others like it are logged as debug messages"
+                    );
                 }
                 Ok(Outcome::LeftOut(reason)) => tracing::debug!(row = number, reason, "text skipped"),
                 Err(problem) => match on_error {

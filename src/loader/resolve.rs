@@ -35,7 +35,8 @@ pub(super) struct Resolved {
 
 /// Checks the config, lists the files, and opens the tokenizer.
 pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
-    let LoaderBuilder { config, custom_source, task, tokenizer, cursor, side, on_demand, stages, .. } = builder;
+    let LoaderBuilder { config, custom_source, task, tokenizer, cursor, side, on_demand, stages, .. } =
+        builder;
     config.validate()?;
     let (config, source) = match &custom_source {
         None if task.is_some() => {

@@ -27,14 +27,14 @@ pub(crate) struct Manifest {
     /// The tokenizer's fingerprint, and one more than its largest id.
     pub(crate) tokenizer: String,
     pub(crate) vocab_size: usize,
-    /// The source, as in its config.
-    pub(crate) source: SourceConfig,
-    /// All that its records were rendered with, such as the template, and how many ids a row had for one of them, if they
-    /// were fitted into rows.
+    /// What the texts depend on that records were rendered to, such as the chat template; `None` for plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rendering: Option<String>,
+    /// How many ids a row had for one record, if records were fitted into rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) row_ids: Option<usize>,
+    /// The source, as in its config.
+    pub(crate) source: SourceConfig,
     pub(crate) files: Vec<ShardedFile>,
 }
 
@@ -80,12 +80,7 @@ impl Manifest {
         files: Vec<ShardedFile>,
     ) -> Self {
         let source = SourceConfig { cache: None, ..source };
-        Self { format: FORMAT, tokenizer, vocab_size, source, rendering: None, row_ids: None, files }
-    }
-
-    /// The manifest of a source whose records were rendered.
-    pub(crate) fn rendered(self, rendering: Option<String>, row_ids: Option<usize>) -> Self {
-        Self { rendering, row_ids, ..self }
+        Self { format: FORMAT, tokenizer, vocab_size, rendering: None, row_ids: None, source, files }
     }
 
     pub(crate) fn load(place: &ShardPlace) -> Result<Self> {
@@ -138,16 +133,17 @@ impl Manifest {
         *blake3::hash(&serde_json::to_vec(&plain).unwrap_or_default()).as_bytes()
     }
 
-    /// The source, without how often and how much of it is read, and its policy for bad documents.
+    /// The source, without how often and how much of it is read, its policy for bad documents, and where the chat template
+    /// is, whose text is part of the rendering.
     fn plain_source(&self) -> SourceConfig {
+        let chat = ChatConfig { template: None, ..self.source.chat.clone() };
         SourceConfig {
+            chat,
             name: None,
             weight: None,
             epochs: None,
             on_error: OnError::default(),
             zstd_window: None,
-            // What renders knows it, and its files may have moved.
-            chat: ChatConfig::default(),
             ..self.source.clone()
         }
     }
@@ -175,9 +171,9 @@ impl Manifest {
             "files that were cut otherwise (source.split), or that have changed since"
         } else if self.tokenizer != wanted.tokenizer {
             "another tokenizer"
-        } else if self.rendering != wanted.rendering {
-            "another chat template, or other settings of it (source.chat)"
-        } else if self.row_ids != wanted.row_ids {
+        } else if self.source.task == wanted.source.task && self.rendering != wanted.rendering {
+            "another chat template or other settings of it"
+        } else if self.source.task == wanted.source.task && self.row_ids != wanted.row_ids {
             "conversations that were fitted into other rows (pipeline.pack, seq_len and ahead)"
         } else if settings(self) != settings(wanted) {
             "another [[source]]"

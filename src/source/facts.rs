@@ -129,9 +129,11 @@ impl Source {
             ShardedFile { path, len, unit, etag, cut, held, root: self.files().root(number) }
         };
         let files = self.only(source).dealt.map(file).collect();
-        let manifest = Manifest::new(tokenizer, vocab_size, self.corpus.settings[source].clone(), files);
-        let rendering = self.corpus.rendering(source);
-        manifest.rendered(rendering.map(|of| of.identity()), rendering.and_then(|of| of.row_ids()))
+        let mut manifest = Manifest::new(tokenizer, vocab_size, self.corpus.settings[source].clone(), files);
+        if let Some(rendering) = self.corpus.rendering(source) {
+            (manifest.rendering, manifest.row_ids) = (Some(rendering.identity()), rendering.row_ids());
+        }
+        manifest
     }
 
     /// What renders the records of source `source` as they are read, if something does.

@@ -1,7 +1,9 @@
 //! Checks the settings of a source: which keys its kind takes, their bounds, and what they are together.
 
 use super::super::bounds::Bounded;
-use super::{ChatConfig, Contents, CsvConfig, FimConfig, Learn, SampleConfig, SourceConfig, SourceKind, Task};
+use super::{
+    ChatConfig, Contents, CsvConfig, FimConfig, Learn, SampleConfig, SourceConfig, SourceKind, Task,
+};
 use crate::error::{Error, Result};
 use crate::location::STDIN;
 

@@ -193,9 +193,10 @@ impl SourceKind {
                 more_splits: "raise its documents",
                 ..Facts::new("synthetic", &[DOCUMENTS, &["documents", "document_bytes", "seed"]])
             },
-            Self::Custom => {
-                Facts { more_splits: MORE_FILES, ..Facts::new("custom", &[DOCUMENTS, PACKED, TASKS, &["format"]]) }
-            }
+            Self::Custom => Facts {
+                more_splits: MORE_FILES,
+                ..Facts::new("custom", &[DOCUMENTS, PACKED, TASKS, &["format"]])
+            },
         }
     }
 

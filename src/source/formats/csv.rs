@@ -136,7 +136,8 @@ impl Csv {
             let problem = format!("{}: {}", path.display(), no_column(wanted, &listed(&names)));
             return Err(Error::Corpus { problem });
         }
-        let named = |nth: usize| NamedField { column: nth, name: names[nth].clone(), field: Field::default() };
+        let named =
+            |nth: usize| NamedField { column: nth, name: names[nth].clone(), field: Field::default() };
         table.document = columns.into_iter().map(named).collect();
         let weight = self.sample.as_ref().map(|sample| column(&sample.field)).transpose()?;
         table.weight = weight.map(|column| (column, Field::default()));

@@ -121,24 +121,24 @@ impl Mds {
 
 /// The column of the text, and the path of the text within it.
 fn text_column(field: &str, samples: &Samples, names: &[String], encodings: &[String]) -> Result<Columns> {
-        // A dotted name may lead into a JSON column.
-        let (name, path) = match field.split_once('.') {
-            Some((name, path)) if !names.iter().any(|name| name == field) => (name, Some(path)),
-            _ => (field, None),
-        };
-        let column = samples.column(name, names)?;
-        let encoding = encodings[column].as_str();
-        let is_text = match path {
-            None => matches!(encoding, "str" | "bytes"),
-            Some(_) => encoding == "json",
-        };
-        if !is_text {
-            return Err(samples.refuse(&format!(
-                "column {name:?} is {} and not text; name a column of str, bytes or a field of json",
-                excerpt(encoding)
-            )));
-        }
-        Ok(Columns::Text(column, path.map(Json::text)))
+    // A dotted name may lead into a JSON column.
+    let (name, path) = match field.split_once('.') {
+        Some((name, path)) if !names.iter().any(|name| name == field) => (name, Some(path)),
+        _ => (field, None),
+    };
+    let column = samples.column(name, names)?;
+    let encoding = encodings[column].as_str();
+    let is_text = match path {
+        None => matches!(encoding, "str" | "bytes"),
+        Some(_) => encoding == "json",
+    };
+    if !is_text {
+        return Err(samples.refuse(&format!(
+            "column {name:?} is {} and not text; name a column of str, bytes or a field of json",
+            excerpt(encoding)
+        )));
+    }
+    Ok(Columns::Text(column, path.map(Json::text)))
 }
 
 /// The columns of a record.
@@ -340,9 +340,12 @@ impl Shard {
             if bound.is_exceeded(whole) {
                 return Ok(Ok((TOO_LONG.to_vec(), whole)));
             }
-            let added = utf8(&bytes).and_then(|text| match is_json {
-                true => object.json(name, text),
-                false => Ok(write_text(text, object.field(name))),
+            let added = utf8(&bytes).and_then(|text| {
+                if *is_json {
+                    return object.json(name, text);
+                }
+                write_text(text, object.field(name));
+                Ok(())
             });
             if let Err(problem) = added {
                 // A place within the column is not a place in the file.

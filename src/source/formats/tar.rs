@@ -53,11 +53,7 @@ pub(crate) struct Tar {
 
 impl Tar {
     pub(crate) fn new(config: &SourceConfig, wanted: Wanted) -> Self {
-        Self {
-            wanted,
-            bound: Bound::new(config),
-            zstd_window: config.zstd_window(),
-        }
+        Self { wanted, bound: Bound::new(config), zstd_window: config.zstd_window() }
     }
 
     /// What a member with this extension, in any case, is wanted for, if it is.

@@ -94,7 +94,9 @@ impl Object {
 /// The problem of a table that has none of the columns of a record. `there` lists those that it has.
 pub(super) fn no_column(names: &[String], there: &str) -> String {
     let wanted = listed(names);
-    format!("there is no column of a record ({wanted}); it has {there}; name others with field or chat.fields")
+    format!(
+        "there is no column of a record ({wanted}); it has {there}; name others with field or chat.fields"
+    )
 }
 
 /// Writes a string of JSON.

@@ -63,9 +63,10 @@ impl SplitReader {
                 return Ok(Some(SplitItem::Skipped(start)));
             }
             if let Some(Tracked { value: document, .. }) = self.group.pop() {
-                let (start, share, digest) = self.group.last().map_or_else(Default::default, |(item, digest)| {
-                    ((item.start.byte, item.start.line), item.share, digest)
-                });
+                let (start, share, digest) =
+                    self.group.last().map_or_else(Default::default, |(item, digest)| {
+                        ((item.start.byte, item.start.line), item.share, digest)
+                    });
                 return Ok(Some(SplitItem::Document(SplitDocument { document, start, share, digest })));
             }
             match std::mem::replace(&mut self.group.after, GroupEnd::End) {

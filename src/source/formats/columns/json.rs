@@ -57,7 +57,9 @@ pub(super) fn write(
             out.extend_from_slice(text.as_bytes());
         }
         Scalar::Text(text) => write_text(text, out),
-        Scalar::Bytes(bytes) => write_text(str::from_utf8(bytes).map_err(|_| "bytes that are not UTF-8")?, out),
+        Scalar::Bytes(bytes) => {
+            write_text(str::from_utf8(bytes).map_err(|_| "bytes that are not UTF-8")?, out)
+        }
         Scalar::Time(time) => {
             let text = time.to_string();
             let is_date = matches!(values.data_type(), DataType::Date32 | DataType::Date64);
@@ -197,7 +199,10 @@ mod tests {
         for (values, expected) in cases {
             assert_eq!(written(&values, false), expected, "{}", values.data_type());
         }
-        assert_eq!(written(&StringArray::from(vec!["{\"a\": [1]}", "no"]), true), [json!({"a": [1]}), json!("no")]);
+        assert_eq!(
+            written(&StringArray::from(vec!["{\"a\": [1]}", "no"]), true),
+            [json!({"a": [1]}), json!("no")]
+        );
         assert!(write(&BinaryArray::from(vec![&b"\xff"[..]]), false, 0, &mut Vec::new(), 9).is_err());
     }
 
@@ -205,7 +210,10 @@ mod tests {
     fn a_decimal_keeps_its_digits() {
         let numbers = Decimal128Array::from(vec![-5, 1250]).with_precision_and_scale(9, 2).expect("it fits");
         assert_eq!(written(&numbers, false), [json!(-0.05), json!(12.5)]);
-        assert_eq!((decimal(-5, 2), decimal(7, -2), decimal(0, -2)), ("-0.05".into(), "700".into(), "0".into()));
+        assert_eq!(
+            (decimal(-5, 2), decimal(7, -2), decimal(0, -2)),
+            ("-0.05".into(), "700".into(), "0".into())
+        );
     }
 
     #[test]

@@ -22,11 +22,11 @@ use parquet::schema::types::SchemaDescriptor;
 
 use super::page::PageSize;
 use super::parts::{cut_evenly, most_parts, parts, scaled};
-use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text};
+use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text, top_fields};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::source::cuts::Cuts;
-use crate::source::formats::format::{Candidate, Format, Opened, Unopened};
+use crate::source::formats::format::{Candidate, Format, Opened, TopField, Unopened};
 use crate::source::formats::records::{Records, Stop};
 use crate::source::formats::wanted::Wanted;
 use crate::source::layout::{Laid, Layout};
@@ -250,6 +250,11 @@ impl Format for ParquetFormat {
     fn fields(&self, file: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
         let footer = self.footer(&file.stored()?)?;
         Ok(footer.map(|footer| names_of_text(footer.metadata.schema().fields(), "")))
+    }
+
+    fn top_fields(&self, file: Unopened<'_>) -> Result<Result<Vec<TopField>, Problem>> {
+        let footer = self.footer(&file.stored()?)?;
+        Ok(footer.map(|footer| top_fields(footer.metadata.schema().fields())))
     }
 }
 

@@ -101,7 +101,9 @@ mod tests {
         assert_eq!(written(&[]), Ok(String::new()));
         assert!(written(&[("json", "[1]")]).is_err_and(|what| what.contains("not an object")));
         assert!(written(&[("a.json", "1, 2")]).is_err_and(|what| what.contains("\"a\" is broken JSON")));
-        assert!(written(&[("a.json", "1"), ("a.json", "2")]).is_err_and(|what| what.contains("`a.json` twice")));
+        assert!(
+            written(&[("a.json", "1"), ("a.json", "2")]).is_err_and(|what| what.contains("`a.json` twice"))
+        );
     }
 
     #[test]
