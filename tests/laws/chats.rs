@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use millstream::config::{ByteCount, Config, PackRule, SourceKind};
+use millstream::config::{ByteCount, Config, PackRule, SourceConfig, SourceKind, Task, TokenizerConfig};
+use millstream::prepare::prepare;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Error, Loader, Result};
+use millstream::{Batch, Cursor, Error, Loader, Result};
 use proptest::prelude::*;
 
 use crate::chats_in_files::{Chat, KINDS, TEMPLATES, chats, written};
@@ -19,6 +20,11 @@ fn config(config: Config, kind: SourceKind, directory: &std::path::Path, chats: 
     let mut config = Config { sources: vec![source], ..config };
     config.pipeline.seq_len *= 8;
     config
+}
+
+/// A question and its answer.
+fn answered(n: usize) -> Chat {
+    Chat(vec![("user", format!("question {n}")), ("assistant", format!("answer {n}"))])
 }
 
 fn kinds() -> impl Strategy<Value = SourceKind> {
@@ -121,8 +127,7 @@ proptest! {
 #[test]
 fn a_cursor_of_another_template_is_refused_and_a_moved_one_is_not() {
     let directory = tempfile::tempdir().expect("a directory");
-    let turns = |n: usize| vec![("user", format!("question {n}")), ("assistant", format!("answer {n}"))];
-    let chats: Vec<Chat> = (0..40).map(|n| Chat(turns(n))).collect();
+    let chats: Vec<Chat> = (0..40).map(answered).collect();
     let mut config = config(Config::default(), SourceKind::Jsonl, directory.path(), &chats);
     let open = async |config: &Config, cursor| {
         let builder = Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer));
@@ -147,8 +152,7 @@ fn a_cursor_of_another_template_is_refused_and_a_moved_one_is_not() {
 #[test]
 fn records_in_memory_are_rendered() {
     let directory = tempfile::tempdir().expect("a directory");
-    let turns = |n: usize| vec![("user", format!("question {n}")), ("assistant", format!("answer {n}"))];
-    let mut chats: Vec<Chat> = (0..20).map(|n| Chat(turns(n))).collect();
+    let mut chats: Vec<Chat> = (0..20).map(answered).collect();
     chats.push(Chat(vec![("user", "nobody answers".to_owned())]));
     let like =
         written(SourceKind::Jsonl, directory.path(), &chats).with_chat(TEMPLATES[0].chat(directory.path()));
@@ -172,4 +176,85 @@ fn records_in_memory_are_rendered() {
     assert!(error.starts_with("texts (row 21): "), "{error}");
     let error = block_on(Loader::builder(&config).with_task(like).open()).expect_err("no texts").to_string();
     assert!(error.contains("source.0.task"), "{error}");
+}
+
+/// Token shards of conversations: the same batches, the same hold-out, and rows of the same width.
+#[test]
+fn prepared_conversations_are_those_of_the_files() {
+    let chats: Vec<Chat> = (0..60).map(answered).collect();
+    for kind in [SourceKind::Jsonl, SourceKind::Parquet, SourceKind::Tar] {
+        for pack in [PackRule::Concat, PackRule::BestFit] {
+            let directory = tempfile::tempdir().expect("a directory");
+            let mut text = config(Config::default(), kind, directory.path(), &chats);
+            text.tokenizer = TokenizerConfig::bytes();
+            let pipeline = &mut text.pipeline;
+            (pipeline.pack, pipeline.seq_len, pipeline.epochs) = (pack, 256, Some(1));
+            (pipeline.holdout, pipeline.lanes) = (0.4, 2.into());
+            let shards = directory.path().join("shards");
+            block_on(prepare(&text, &shards, |_| {})).expect("they are prepared");
+            let stored = SourceConfig::shards(shards.display().to_string());
+            let stored = Config { sources: vec![stored], ..text.clone() };
+            let batches = |config: &Config, held_out: bool| -> Vec<Batch> {
+                let builder = Loader::builder(config).with_held_out(held_out);
+                block_on(async { builder.open().await?.try_collect().await }).expect("no errors")
+            };
+            for held_out in [false, true] {
+                let [of_text, of_shards] = [&text, &stored].map(|config| batches(config, held_out));
+                assert_eq!(digests(&of_text), digests(&of_shards), "{kind} {pack}");
+                assert!(!of_text.is_empty());
+            }
+            // A cursor of one goes on with the other.
+            let cursor = batches(&text, false)[0].cursor().clone();
+            block_on(Loader::resume(&stored, &cursor)).expect("the same order");
+
+            let other = if pack == PackRule::Concat { PackRule::Pad } else { PackRule::Concat };
+            let mut changed = stored.clone();
+            changed.pipeline.pack = other;
+            let error = block_on(Loader::open(&changed)).expect_err("other rows").to_string();
+            assert!(error.starts_with("source.0.paths: the conversations of "), "{error}");
+            text.pipeline.pack = other;
+            let error = block_on(prepare(&text, &shards, |_| {})).expect_err("other rows").to_string();
+            assert!(error.contains("fitted into other rows"), "{error}");
+        }
+    }
+}
+
+/// What is drawn follows from the seed and from where a text stands.
+#[test]
+fn holes_are_drawn_from_the_seed_of_the_source() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let lines: String = (0..200).map(|n| format!("line {n} with a few words that may move\n")).collect();
+    std::fs::write(directory.path().join("a.txt"), lines).expect("a file");
+    let mut config = Config::default();
+    let ranks = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tokenizers/ranks.tiktoken");
+    let holes = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"];
+    config.tokenizer = TokenizerConfig {
+        pattern: Some("cl100k_base".to_owned()),
+        special: (100_000..).zip(holes).map(|(id, name)| (name.to_owned(), id)).collect(),
+        ..TokenizerConfig::file(ranks)
+    };
+    let source = SourceConfig::text(directory.path().join("a.txt").display().to_string());
+    config.sources = vec![source.with_task(Task::Fim)];
+    // The order of the documents does not depend on the seed.
+    (config.pipeline.shuffle_splits, config.pipeline.window, config.pipeline.lanes) =
+        (false, 1.into(), 2.into());
+    (config.pipeline.epochs, config.pipeline.seq_len, config.pipeline.batch_size) = (Some(2), 32, 4);
+    let batches = |config: &Config, cursor: Option<&Cursor>| -> Vec<Batch> {
+        let builder = Loader::builder(config);
+        let builder = match cursor {
+            Some(cursor) => builder.with_cursor(cursor.clone()),
+            None => builder,
+        };
+        block_on(async { builder.open().await?.try_collect().await }).expect("no errors")
+    };
+    let whole = batches(&config, None);
+    for at in [0, 3, whole.len() / 2] {
+        let rest = batches(&config, Some(whole[at].cursor()));
+        assert_eq!(digests(&rest), digests(&whole[at + 1..]), "after batch {at}");
+    }
+    let seeded = Config { seed: 7, ..config.clone() };
+    assert_ne!(digests(&batches(&seeded, None)), digests(&whole));
+    let mut fixed = seeded.clone();
+    fixed.sources[0].seed = Some(config.seed);
+    assert_eq!(digests(&batches(&fixed, None)), digests(&whole));
 }

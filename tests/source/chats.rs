@@ -228,7 +228,7 @@ fn a_task_fits_its_source() {
     let chat = source(&corpus, SourceKind::Jsonl);
     let refused = |config: SourceConfig, key: &str| {
         let said = run(async { Source::open(&[config]).await.expect_err("a refusal").to_string() });
-        assert!(said.contains(&format!("`source.0.{key}`")), "{key}: {said}");
+        assert!(said.contains(&format!("source.0.{key}")), "{key}: {said}");
     };
     refused(SourceConfig { task: Task::Text, field: Some("text".to_owned()), ..chat.clone() }, "chat");
     refused(SourceConfig { seed: Some(7), ..chat.clone() }, "seed");

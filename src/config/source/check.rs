@@ -109,7 +109,7 @@ impl SourceConfig {
         } else if *task != Task::Fim && !FimConfig::is_default(fim) {
             ("fim", "it belongs to task = \"fim\"; set that, or remove it")
         } else if *task != Task::Fim && *kind != Synthetic && self.seed.is_some() {
-            ("seed", "nothing is drawn from it; set task = \"fim\", or remove it")
+            ("seed", "nothing is drawn from it; set kind = \"synthetic\" or task = \"fim\", or remove it")
         } else if *task == Task::Completion && self.field.is_some() {
             let problem = "a completion is read from the fields `prompt` and `completion`; give them other names with \
                            chat.fields, and remove it";

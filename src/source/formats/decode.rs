@@ -28,9 +28,9 @@ pub(crate) fn truncated(bytes: &[u8], max: usize) -> &[u8] {
     }
 }
 
-/// Appends the text in `line`, which is one JSON object; nothing where the text, or an object around it, is null; all of
-/// the line if that is wanted. Returns the share of epochs that include its document: its weight over the largest, at most 1, and 1 without
-/// weights. Of equal keys the last counts.
+/// Appends the text in `line`, which is one JSON object; nothing where the text, or an object around it, is null. If the
+/// whole object is wanted, appends the line. Returns the share of epochs that include its document: its weight over the
+/// largest, at most 1, and 1 without weights. Of equal keys the last counts.
 ///
 /// All of the line must be JSON, but nothing else of it is kept. After a problem, ignore what was appended.
 pub(crate) fn json(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
