@@ -74,7 +74,7 @@ pub async fn check(config: &Config) -> Result<Checked> {
     exclude::check(&config, &source).await?;
     let tokenizer = match tokenizer::unlearned(&config, &source).await? {
         Some(found) => {
-            shards::check(&source, &*found, false)?;
+            shards::check(&config, &source, &*found, false)?;
             tokenizer::encoder(&config.tokenizer, &found)?;
             tokenizer::warn_of_template(&config.tokenizer, &*found);
             let name = match (&config.tokenizer.path, config.tokenizer.kind) {

@@ -95,7 +95,8 @@ impl Group {
             documents.push(match item {
                 SplitItem::Skipped(start) => EncodedItem::Skipped(start),
                 SplitItem::Document(read) => {
-                    let digest = digest(read.document.text().as_bytes());
+                    // The hold-out goes by the record, however it is rendered.
+                    let digest = read.digest.unwrap_or_else(|| digest(read.document.text().as_bytes()));
                     let encoded = encoder.encode_document(&read.document, &mut ids, &mut mask);
                     let end = encoded.map(|()| ids.len());
                     EncodedItem::Document { read, digest, end }

@@ -274,7 +274,7 @@ impl PrepareWork {
                     continue;
                 }
             };
-            let SplitDocument { document, start: start_at, share } = read;
+            let SplitDocument { document, start: start_at, share, .. } = read;
             let mut mask = Mask::default();
             let ids = match end {
                 Ok(end) => {

@@ -31,6 +31,9 @@ pub(crate) struct Manifest {
     /// What the texts depend on that records were rendered to, such as the chat template; `None` for plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rendering: Option<String>,
+    /// How many ids a row had for one record, if records were fitted into rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) row_ids: Option<usize>,
     /// The source, as in its config.
     pub(crate) source: SourceConfig,
     pub(crate) files: Vec<ShardedFile>,
@@ -78,7 +81,7 @@ impl Manifest {
         files: Vec<ShardedFile>,
     ) -> Self {
         let source = SourceConfig { cache: None, ..source };
-        Self { format: FORMAT, tokenizer, vocab_size, rendering: None, source, files }
+        Self { format: FORMAT, tokenizer, vocab_size, rendering: None, row_ids: None, source, files }
     }
 
     pub(crate) fn load(place: &ShardPlace) -> Result<Self> {
@@ -181,6 +184,8 @@ impl Manifest {
             "another tokenizer"
         } else if self.source.task == wanted.source.task && self.rendering != wanted.rendering {
             "another chat template or other settings of it"
+        } else if self.source.task == wanted.source.task && self.row_ids != wanted.row_ids {
+            "conversations that were fitted into other rows (pipeline.pack, seq_len and ahead)"
         } else if settings(self) != settings(wanted) {
             "another [[source]]"
         } else {

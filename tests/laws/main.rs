@@ -1,10 +1,14 @@
 //! The laws of order, resume and world, over generated corpora and configs, through the loader.
 
+#[path = "../support/chats.rs"]
+mod chats_in_files;
 #[path = "../support/mod.rs"]
 mod support;
 
 /// The library's own proof of a loader that is not Millstream's.
 mod any_loader;
+/// Conversations that a template renders.
+mod chats;
 mod corpus;
 mod cursors;
 mod custom_documents;
