@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use super::{EncodeError, Tokenizer};
-use crate::document::{Around, Document};
+use crate::document::{Around, Document, Mask, RenderedMarks};
 use crate::error::{Error, Result, panic_message};
 use crate::segment::StoredIds;
 
@@ -103,6 +103,18 @@ impl Encoder {
                 Err(format!("the tokenizer panicked: {}", panic_message(&*payload)).into())
             })
             .inspect_err(|_| ids.truncate(start))
+    }
+
+    /// Appends the ids of a part of a rendered text.
+    pub(crate) fn encode_rendered(
+        &self,
+        text: &str,
+        _marks: &RenderedMarks,
+        range: std::ops::Range<usize>,
+        ids: &mut Vec<u32>,
+        _mask: &mut Mask,
+    ) -> Result<(), EncodeError> {
+        self.tokenizer.encode(&text[range], ids)
     }
 
     /// The tokens around each document's own ids.
