@@ -25,7 +25,9 @@ use crate::tokenizer::Encoder;
 mod changes;
 mod chat;
 mod completion;
+mod conversation;
 mod families;
+mod fields;
 mod fim;
 mod json;
 mod learn;
@@ -45,8 +47,9 @@ pub(crate) use changes::Changed;
 
 use chat::{Chat, Settings};
 use completion::Completion;
+use conversation::Conversation;
 use fim::Fim;
-use messages::{Conversation, Pair, Reader};
+use messages::{Pair, Reader};
 use spellings::{Spelling, Spellings};
 use template::{Date, Template};
 use template_files::TemplateFiles;
@@ -104,6 +107,12 @@ pub(crate) enum Outcome {
 pub(crate) struct RenderError {
     pub(crate) what: String,
     pub(crate) remedy: String,
+}
+
+impl RenderError {
+    fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { what: what.into(), remedy: remedy.into() }
+    }
 }
 
 impl Renderer {

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use super::conversation::{Conversation, REASONING};
 use super::families::{self, of_messages};
 use super::json::Json;
 use super::learn;
-use super::messages::{Conversation, error};
-use super::sentinels::{self, Place};
+use super::sentinels::{self, Owners, Place};
 use super::spellings::{Spelling, Spellings};
 use super::structure::Imitations;
 use super::template::{Input, Template, TemplateText};
@@ -16,9 +16,6 @@ use super::turns::{Markers, Prompt, Turn};
 use super::{Outcome, RenderError, Rendered};
 use crate::config::{Border, Learn, TurnConfig};
 use crate::document::{Mask, RenderedMarks};
-
-/// The fields in which messages have reasoning beside their content.
-pub(super) const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
 /// Why a record gives no document.
 pub(super) const NOTHING: &str = "no turn of it is learned from";
@@ -151,18 +148,14 @@ impl Chat {
     ) -> Result<Vec<Range<usize>>, RenderError> {
         let wanted = learn::wanted(conversation, &self.settings.learn);
         let (more, fewer) = learn::parts(conversation, &wanted);
-        let mut ranges = Vec::new();
         // The messages that no turn is known of.
         let mut messages: Vec<usize> = (0..wanted.len()).filter(|number| wanted[*number]).collect();
+        let mut ranges = Vec::new();
         if !matches!(form.finder, Finder::Sentinels) {
             messages.retain(|number| !conversation.about[*number].is_assistant());
-            if wanted.len() > messages.len() {
-                let turns = self.turns(form, conversation, rendered, structure)?;
-                let owners = |count| self.owners(form, conversation, count);
-                let count = turns.len();
-                let chosen = learn::chosen(conversation, &wanted, turns, || owners(count))?;
-                ranges.extend(chosen.into_iter().flat_map(|turn| turn.ranges));
-            }
+            let (turns, outside) = self.wanted_turns(form, conversation, rendered, structure, &wanted)?;
+            ranges.extend(turns.into_iter().flat_map(|turn| turn.ranges));
+            messages.extend(outside);
         }
         let render = |other: &Conversation| form.text(other);
         let locate = |places: &[Place]| match places {
@@ -184,6 +177,51 @@ impl Chat {
         Ok(learn::without(ranges, masked))
     }
 
+    /// The assistant's turns that are learned from, and its messages that are and stand outside all turns.
+    fn wanted_turns(
+        &self,
+        form: &Form,
+        conversation: &Conversation,
+        rendered: &TemplateText,
+        structure: &str,
+        wanted: &[bool],
+    ) -> Result<(Vec<Turn>, Vec<usize>), RenderError> {
+        let assistants = learn::assistants(conversation);
+        if !assistants.iter().any(|message| wanted[*message]) {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let mut turns = self.turns(form, conversation, rendered, structure)?;
+        let has_text = |message: &&usize| !conversation.texts(**message).all(|text| text.trim().is_empty());
+        let is_marked = matches!(form.finder, Finder::Markers { .. });
+        let is_short = is_marked && turns.len() < assistants.iter().filter(has_text).count();
+        let is_one_each = turns.len() == assistants.len();
+        let is_joined = form.is_joined() && !is_one_each;
+        if assistants.iter().all(|message| wanted[*message]) && !is_short && !is_joined {
+            return Ok((turns, Vec::new()));
+        }
+        let owners = if is_one_each && form.has_a_turn_for_each_message() {
+            let of_turns = assistants.iter().map(|message| vec![*message]).collect();
+            Owners { of_turns, outside: Vec::new() }
+        } else {
+            let mut owners = self.owners(form, conversation, turns.len()).ok_or_else(learn::unknown)?;
+            learn::complete(&mut owners, &turns, &assistants);
+            owners
+        };
+        let chosen = learn::chosen(&owners, wanted, &assistants)?;
+        for number in (1..turns.len()).filter(|_| is_joined) {
+            // The model writes on behind the end of a part.
+            let follows = turns[number - 1].end() == Some(turns[number].marker);
+            if follows && chosen[number - 1] && owners.of_turns[number - 1] == owners.of_turns[number] {
+                let marker = turns[number].marker;
+                turns[number].ranges[0].start = marker;
+            }
+        }
+        let mut choices = chosen.into_iter();
+        turns.retain(|_| choices.next() == Some(true));
+        let outside = owners.outside.into_iter().filter(|message| is_marked && wanted[*message]).collect();
+        Ok((turns, outside))
+    }
+
     /// The assistant's turns in a text.
     fn turns(
         &self,
@@ -193,10 +231,10 @@ impl Chat {
         structure: &str,
     ) -> Result<Vec<Turn>, RenderError> {
         match &form.finder {
-            Finder::Generation => Ok(touching(&rendered.generated)),
+            Finder::Generation => Ok(generated(&rendered.generated)),
             Finder::Markers { markers, has_tools_within } => {
                 if *has_tools_within && conversation.about.iter().any(|about| about.is_tool()) {
-                    return Err(error(
+                    return Err(RenderError::new(
                         "the results of tools stand between the markers of a turn".to_owned(),
                         "correct chat.turn, or use a template with generation blocks",
                     ));
@@ -210,7 +248,7 @@ impl Chat {
                 let turns = markers.turns(&rendered.text, structure)?;
                 if turns.is_empty() && conversation.about.iter().any(|about| about.is_assistant()) {
                     let begins: Vec<String> = markers.begins().map(|begin| format!("{begin:?}")).collect();
-                    return Err(error(
+                    return Err(RenderError::new(
                         format!(
                             "it has a turn of the assistant, but its text has no {}",
                             begins.join(" or ")
@@ -224,20 +262,11 @@ impl Chat {
         }
     }
 
-    /// Which message each of the assistant's turns comes from.
-    fn owners(&self, form: &Form, conversation: &Conversation, turns: usize) -> Option<Vec<Option<usize>>> {
-        let messages = conversation.about.iter().enumerate();
-        let assistants: Vec<usize> =
-            messages.filter(|(_, about)| about.is_assistant()).map(|(number, _)| number).collect();
-        if let Finder::Markers { markers, .. } = &form.finder
-            && !markers.is_split
-            && turns == assistants.len()
-        {
-            return Some(assistants.into_iter().map(Some).collect());
-        }
+    /// Which messages the assistant's turns come from.
+    fn owners(&self, form: &Form, conversation: &Conversation, turns: usize) -> Option<Owners> {
         sentinels::owners(conversation, turns, &|other| {
             let rendered = form.render(other, false)?;
-            let structure = form.imitations.replaced(other, &rendered.text, &|other| form.text(other))?;
+            let structure = form.imitations.replaced(other, &rendered.text, &|another| form.text(another))?;
             let turns = self.turns(form, other, &rendered, &structure)?;
             Ok((rendered.text, turns))
         })
@@ -271,6 +300,16 @@ impl Form {
         };
         let tokens = settings.tokens.all().iter().filter(|_| !settings.parses).cloned();
         Self { imitations: Imitations::new(tokens, &markers), finder, ..form }
+    }
+
+    /// Whether a message of several parts becomes several turns, whose markers the model writes itself.
+    fn is_joined(&self) -> bool {
+        matches!(&self.finder, Finder::Markers { markers, .. } if markers.is_joined)
+    }
+
+    /// Whether no message becomes more than one turn.
+    fn has_a_turn_for_each_message(&self) -> bool {
+        matches!(&self.finder, Finder::Markers { markers, .. } if !markers.is_split)
     }
 
     fn choose(&self, source: &str, settings: &Settings) -> Finder {
@@ -322,16 +361,10 @@ impl Form {
     }
 }
 
-/// Turns from ranges, of which those that touch are one.
-fn touching(ranges: &[Range<usize>]) -> Vec<Turn> {
-    let mut turns: Vec<Turn> = Vec::new();
-    for range in ranges.iter().filter(|range| !range.is_empty()) {
-        match turns.last_mut().and_then(|turn| turn.ranges.last_mut()) {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => turns.push(Turn { ranges: vec![range.clone()] }),
-        }
-    }
-    turns
+/// Turns from the ranges of generation blocks.
+fn generated(ranges: &[Range<usize>]) -> Vec<Turn> {
+    let filled = ranges.iter().filter(|range| !range.is_empty());
+    filled.map(|range| Turn { marker: range.start, ranges: vec![range.clone()] }).collect()
 }
 
 /// The contents of messages that are to be found by words around them.
@@ -345,7 +378,7 @@ fn contents(conversation: &Conversation, messages: &[usize]) -> Result<Vec<Place
             Some(_) => true,
         };
         if let Some(name) = REASONING.iter().chain(&["tool_calls"]).find(|name| has(name)) {
-            return Err(error(
+            return Err(RenderError::new(
                 format!(
                     "message {} is learned from and has {name:?}, which cannot be found in this template's text",
                     message + 1

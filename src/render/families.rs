@@ -3,8 +3,8 @@
 //! A template belongs to a family if its source has the family's words, and if a small conversation that it renders has
 //! exactly the turns that the markers say.
 
+use super::conversation::{About, Conversation};
 use super::json::Json;
-use super::messages::{About, Conversation};
 use super::turns::Markers;
 
 /// The markers of one family.
@@ -41,7 +41,8 @@ const FAMILIES: &[Family] = &[
     Family {
         words: &["<|start|>", "<|message|>", "<|eot|>"],
         begins: &["<|start|>assistant"],
-        ends: &["<|eot|>"],
+        ends: &["<|eot|>", "<|eom|>"],
+        is_joined: true,
         is_split: true,
         ..PLAIN
     },
@@ -89,6 +90,7 @@ const FAMILIES: &[Family] = &[
         begins: &["<|turn>model\n"],
         ends: &["<turn|>"],
         pauses: &[("<|tool_response>", "<tool_response|>")],
+        is_split: true,
         ..PLAIN
     },
     // Phi 3.

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::RenderError;
-use super::messages::{Conversation, error};
-use super::sentinels::Place;
+use super::conversation::{About, Conversation};
+use super::sentinels::{Owners, Place};
 use super::turns::Turn;
 use crate::config::Learn;
 
@@ -17,65 +17,77 @@ pub(super) fn wanted(conversation: &Conversation, learn: &Learn) -> Vec<bool> {
         Learn::Roles(roles) => roles.iter().any(|other| other == role),
     };
     let messages = conversation.about.iter().enumerate();
-    let of = |(number, about): (usize, &super::messages::About)| {
+    let of = |(number, about): (usize, &About)| {
         number >= conversation.first && about.learned.unwrap_or_else(|| by_rule(number, &about.role))
     };
     messages.map(of).collect()
 }
 
-/// The turns that are learned from, given which message each comes from if that is known.
-///
-/// # Errors
-/// If it depends on the message, and nobody knows it.
-pub(super) fn chosen(
-    conversation: &Conversation,
-    wanted: &[bool],
-    turns: Vec<Turn>,
-    owners: impl FnOnce() -> Option<Vec<Option<usize>>>,
-) -> Result<Vec<Turn>, RenderError> {
-    let assistants: Vec<usize> =
-        (0..wanted.len()).filter(|number| conversation.about[*number].is_assistant()).collect();
-    let count = assistants.iter().filter(|number| wanted[**number]).count();
-    if count == 0 {
-        return Ok(Vec::new());
-    }
-    if count == assistants.len() {
-        return Ok(turns);
-    }
-    let owners = owners().ok_or_else(unknown)?;
-    let mut chosen = Vec::new();
-    for (number, turn) in turns.into_iter().enumerate() {
-        let mut of = candidates(&assistants, &owners, number).map(|message| wanted[message]);
-        let first = of.next().ok_or_else(unknown)?;
-        if of.any(|other| other != first) {
-            return Err(unknown());
-        }
-        if first {
-            chosen.push(turn);
-        }
-    }
-    Ok(chosen)
+/// The assistant's messages.
+pub(super) fn assistants(conversation: &Conversation) -> Vec<usize> {
+    (0..conversation.about.len()).filter(|number| conversation.about[*number].is_assistant()).collect()
 }
 
-/// The messages that a turn may come from: its owner; or else those between the owners around it, and without one
-/// between them, these.
-fn candidates<'a>(
-    assistants: &'a [usize],
-    owners: &'a [Option<usize>],
-    turn: usize,
-) -> impl Iterator<Item = usize> + 'a {
-    let before = owners[..turn].iter().rev().flatten().next().copied();
-    let after = owners[turn + 1..].iter().flatten().next().copied();
-    let owner = owners[turn];
-    let between = move |message: usize| {
-        before.is_none_or(|before| message > before) && after.is_none_or(|after| message < after)
+/// Gives turns an owner that have none, where only one is possible.
+pub(super) fn complete(owners: &mut Owners, turns: &[Turn], assistants: &[usize]) {
+    let of_turns = &mut owners.of_turns;
+    // The generation blocks of one message may touch.
+    for number in 1..turns.len() {
+        if of_turns[number].is_empty() && turns[number - 1].end() == Some(turns[number].marker) {
+            of_turns[number] = of_turns[number - 1].clone();
+        }
+    }
+    let mut start = 0;
+    while start < of_turns.len() {
+        let len = of_turns[start..].iter().take_while(|owners| owners.is_empty()).count();
+        let mut between: Vec<usize> =
+            assistants.iter().copied().filter(|message| is_between(of_turns, start, *message)).collect();
+        between.retain(|message| !owners.outside.contains(message));
+        if between.len() == len {
+            for (offset, message) in between.into_iter().enumerate() {
+                of_turns[start + offset] = vec![message];
+            }
+        }
+        start += len + 1;
+    }
+}
+
+/// Whether a message stands between the owners of the turns around a turn without one.
+fn is_between(of_turns: &[Vec<usize>], turn: usize, message: usize) -> bool {
+    let before = of_turns[..turn].iter().rev().find_map(|owners| owners.iter().max());
+    let after = of_turns[turn..].iter().find_map(|owners| owners.iter().min());
+    before.is_none_or(|before| message > *before) && after.is_none_or(|after| message < *after)
+}
+
+/// Whether each turn is learned from.
+///
+/// # Errors
+/// If that depends on the message, and nobody knows it.
+pub(super) fn chosen(
+    owners: &Owners,
+    wanted: &[bool],
+    assistants: &[usize],
+) -> Result<Vec<bool>, RenderError> {
+    let of_turns = &owners.of_turns;
+    let of_turn = |turn: usize| {
+        let mut candidates = of_turns[turn].clone();
+        if candidates.is_empty() {
+            candidates = assistants.to_vec();
+            candidates.retain(|message| is_between(of_turns, turn, *message));
+        }
+        if candidates.is_empty() {
+            // Another part of the message before it or behind it.
+            let before = of_turns[..turn].iter().rev().find_map(|owners| owners.last());
+            let after = of_turns[turn..].iter().find_map(|owners| owners.first());
+            candidates.extend(before.into_iter().chain(after));
+        }
+        let mut choices = candidates.into_iter().map(|message| wanted[message]);
+        match choices.next() {
+            Some(choice) if choices.all(|other| other == choice) => Ok(choice),
+            _ => Err(unknown()),
+        }
     };
-    let is_between_any = assistants.iter().any(|message| between(*message));
-    assistants.iter().copied().filter(move |message| match owner {
-        Some(owner) => *message == owner,
-        None if is_between_any => between(*message),
-        None => Some(*message) == before || Some(*message) == after,
-    })
+    (0..of_turns.len()).map(of_turn).collect()
 }
 
 /// The parts of messages that say otherwise than their message: those that are learned from, and those that are not.
@@ -122,11 +134,11 @@ pub(super) fn without(mut ranges: Vec<Range<usize>>, mut masked: Vec<Range<usize
     left
 }
 
-fn unknown() -> RenderError {
-    error(
-        "only some turns of the conversation are learned from, and nothing tells which message each turn comes from"
+pub(super) fn unknown() -> RenderError {
+    RenderError::new(
+        "nothing tells which message each turn in its text comes from, and that decides what is learned from"
             .to_owned(),
-        "learn from all of them, or give every turn of the assistant a message of its own",
+        "learn from all turns of the assistant, or use a template with generation blocks",
     )
 }
 

@@ -1,4 +1,4 @@
-//! From a record to a conversation as templates know it.
+//! From a record to a conversation.
 //!
 //! Records come in several forms: `messages` with `role` and `content`, ShareGPT's `conversations` with `from` and
 //! `value`, Alpaca's `instruction`, `input` and `output`, and any of these with other names. Templates get one form:
@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 
 use super::RenderError;
+use super::conversation::{About, Conversation};
+use super::fields::{Entries, first_name, is_null, items, kind, list, not_json, quoted, remove_nulls, take};
 use super::json::Json;
 use crate::config::{SourceConfig, SourceKind};
 
@@ -31,47 +33,6 @@ const FUNCTION_CALL: &str = "function_call";
 /// The keys by which a message, or a part of one, says whether it is learned from.
 const LEARNED: [&str; 4] = ["train", "training", "weight", "loss_mask"];
 
-/// A conversation, and what is known of its messages beside what a template sees.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Conversation {
-    pub(super) messages: Vec<Json>,
-    /// One for each message.
-    pub(super) about: Vec<About>,
-    pub(super) tools: Option<Vec<Json>>,
-    pub(super) documents: Option<Vec<Json>>,
-    pub(super) kwargs: Vec<(String, Json)>,
-    /// Whether the record has variables for the template.
-    pub(super) has_own_kwargs: bool,
-    /// The first message that may be learned from: that of a completion.
-    pub(super) first: usize,
-}
-
-/// What is known of a message.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct About {
-    pub(super) role: String,
-    /// Whether it is learned from, if it says so itself.
-    pub(super) learned: Option<bool>,
-    /// The same of its parts; empty if its content is not a list.
-    pub(super) parts: Vec<Option<bool>>,
-}
-
-impl About {
-    pub(super) fn is_assistant(&self) -> bool {
-        self.role == "assistant"
-    }
-
-    /// Whether it comes before the turns: what says how to behave.
-    pub(super) fn is_system(&self) -> bool {
-        self.role == "system" || self.role == "developer"
-    }
-
-    /// Whether a tool wrote it.
-    pub(super) fn is_tool(&self) -> bool {
-        matches!(self.role.as_str(), "tool" | "function" | "ipython")
-    }
-}
-
 /// A prompt and its completion.
 #[derive(Debug)]
 pub(super) enum Pair {
@@ -94,13 +55,12 @@ pub(super) struct Reader {
     key: String,
 }
 
-type Entries = Vec<(String, Json)>;
-
 impl Reader {
     pub(super) fn new(key: &str, source: &SourceConfig) -> Result<Self, RenderError> {
         let kwargs = source.chat.kwargs.iter().map(|(name, value)| {
             let value = Json::parse(&value.to_string());
-            let value = value.map_err(|e| error(format!("{key}.chat.kwargs.{name}: {e}"), "correct it"))?;
+            let value = value
+                .map_err(|e| RenderError::new(format!("{key}.chat.kwargs.{name}: {e}"), "correct it"))?;
             Ok((name.clone(), value))
         });
         let structs = [SourceKind::Parquet, SourceKind::Arrow, SourceKind::Huggingface];
@@ -122,7 +82,7 @@ impl Reader {
     /// The names of the fields that a conversation is made of.
     pub(super) fn chat_fields(&self) -> Vec<String> {
         let named = match &self.field {
-            Some(field) => vec![first_name(field).to_owned()],
+            Some(field) => vec![field.clone(), first_name(field).to_owned()],
             None => [MESSAGES, CONVERSATIONS].iter().chain(&ALPACA).map(|name| (*name).to_owned()).collect(),
         };
         self.with_beside(named)
@@ -162,16 +122,19 @@ impl Reader {
             let Some(value) = take(&mut record, name) else {
                 return Err(self.absent(name, &record, &format!("{}.chat.fields", self.key)));
             };
-            Ok(as_messages(value))
+            Ok(match value {
+                Json::List(messages) => Json::List(self.without_nulls(messages)),
+                other => as_messages(other),
+            })
         });
         match (prompt?, completion?) {
             (Json::String(prompt), Json::String(completion)) => Ok(Pair::Strings(prompt, completion)),
             (Json::List(mut messages), Json::List(completion)) => {
                 let first = messages.len();
                 messages.extend(completion);
-                self.conversation(record, self.without_nulls(messages), first).map(Pair::Messages)
+                self.conversation(record, messages, first).map(Pair::Messages)
             }
-            (prompt, completion) => Err(error(
+            (prompt, completion) => Err(RenderError::new(
                 format!("its prompt is {} and its completion {}", kind(&prompt), kind(&completion)),
                 "make both strings, or both lists of messages",
             )),
@@ -181,11 +144,11 @@ impl Reader {
     fn record(&self, record: &str) -> Result<Entries, RenderError> {
         match Json::parse(record) {
             Ok(Json::Object(entries)) => Ok(entries),
-            Ok(other) => Err(error(
+            Ok(other) => Err(RenderError::new(
                 format!("the record is {}, and must be an object", kind(&other)),
                 format!("correct the file, or set {}.task to what its records are", self.key),
             )),
-            Err(e) => Err(error(format!("the record is not JSON: {e}"), "correct it")),
+            Err(e) => Err(RenderError::new(format!("the record is not JSON: {e}"), "correct it")),
         }
     }
 
@@ -195,13 +158,14 @@ impl Reader {
             Some(field) => &[field.as_str()],
             None => &[MESSAGES, CONVERSATIONS],
         };
+        let is_null = names.iter().any(|name| is_null(record, name));
         for name in names {
             return match take(record, name) {
                 None => continue,
                 // A column of JSON, whose nulls are its own.
                 Some(Json::String(text)) => list(&text, name),
                 Some(Json::List(messages)) => Ok(self.without_nulls(messages)),
-                Some(other) => Err(error(
+                Some(other) => Err(RenderError::new(
                     format!("its field {name:?} is {}, and must be a list of messages", kind(&other)),
                     format!("correct it, or name another field with {}.field", self.key),
                 )),
@@ -212,13 +176,16 @@ impl Reader {
         {
             return with_earlier(record, messages);
         }
+        if is_null {
+            return Ok(Vec::new());
+        }
         Err(self.absent(names[0], record, &format!("{}.field", self.key)))
     }
 
     /// The error for a field that is not there.
     fn absent(&self, name: &str, record: &Entries, setting: &str) -> RenderError {
         let names: Vec<&str> = record.iter().map(|(name, _)| name.as_str()).take(20).collect();
-        error(
+        RenderError::new(
             format!("it has no field {name:?}, but {}", quoted(&names)),
             format!("name the field with {setting}"),
         )
@@ -267,7 +234,7 @@ impl Reader {
                 read.kwargs.extend(own);
             }
             Some(other) => {
-                return Err(error(
+                return Err(RenderError::new(
                     format!("its field \"chat_template_kwargs\" is {}, and must be an object", kind(&other)),
                     "correct it",
                 ));
@@ -284,7 +251,7 @@ impl Reader {
             Some(Json::String(text)) => list(&text, name)?,
             Some(Json::List(items)) => self.without_nulls(items),
             Some(other) => {
-                return Err(error(
+                return Err(RenderError::new(
                     format!("its field {name:?} is {}, and must be a list, or one as JSON", kind(&other)),
                     "correct it",
                 ));
@@ -304,7 +271,7 @@ impl Reader {
         let mut entries = match message {
             Json::Object(entries) => entries,
             other => {
-                return Err(error(
+                return Err(RenderError::new(
                     format!("it is {}, and must be an object with a role and a content", kind(&other)),
                     "correct it",
                 ));
@@ -323,7 +290,7 @@ impl Reader {
         let said = match entries.iter().find(|(key, _)| key == role_key) {
             Some((_, Json::String(role))) => role.clone(),
             Some((_, other)) => {
-                return Err(error(
+                return Err(RenderError::new(
                     format!("its field {role_key:?} is {}, and must be a string", kind(other)),
                     "correct it",
                 ));
@@ -358,7 +325,7 @@ impl Reader {
         let known = || ROLES.contains(&said).then_some(said);
         match self.roles.get(said).map(String::as_str).or(other).or_else(known) {
             Some(role) => Ok(role.to_owned()),
-            None => Err(error(
+            None => Err(RenderError::new(
                 format!("its role {said:?} is unknown"),
                 format!(
                     "say what it stands for in {}.chat.roles, such as {{ {said:?} = \"user\" }}; the roles are {}",
@@ -367,173 +334,6 @@ impl Reader {
                 ),
             )),
         }
-    }
-}
-
-impl Conversation {
-    /// The same conversation with only some of its messages.
-    pub(super) fn with(&self, kept: impl Fn(usize) -> bool) -> Self {
-        let numbers: Vec<usize> = (0..self.messages.len()).filter(|number| kept(*number)).collect();
-        Self {
-            messages: numbers.iter().map(|number| self.messages[*number].clone()).collect(),
-            about: numbers.iter().map(|number| self.about[*number].clone()).collect(),
-            tools: self.tools.clone(),
-            documents: self.documents.clone(),
-            kwargs: self.kwargs.clone(),
-            has_own_kwargs: self.has_own_kwargs,
-            first: numbers.iter().filter(|number| **number < self.first).count(),
-        }
-    }
-
-    /// The content of a message, or of a part of it, if it is a string.
-    pub(super) fn content(&self, message: usize, part: Option<usize>) -> Option<&str> {
-        let content = self.messages.get(message)?.get("content")?;
-        match content {
-            Json::String(text) => part.is_none().then_some(text),
-            Json::List(parts) => {
-                let number = part.or((parts.len() == 1).then_some(0))?;
-                parts.get(number)?.get("text")?.as_str()
-            }
-            _ => None,
-        }
-    }
-
-    /// As [`content`](Self::content), to change it.
-    pub(super) fn content_mut(&mut self, message: usize, part: Option<usize>) -> Option<&mut String> {
-        match entry_mut(self.messages.get_mut(message)?, "content")? {
-            Json::String(text) => part.is_none().then_some(text),
-            Json::List(parts) => {
-                let number = part.or((parts.len() == 1).then_some(0))?;
-                string_mut(entry_mut(parts.get_mut(number)?, "text")?)
-            }
-            _ => None,
-        }
-    }
-
-    /// Calls `each` for all strings that somebody wrote: with the message, or none for what stands beside them.
-    pub(super) fn strings_mut(&mut self, each: &mut impl FnMut(Option<usize>, &mut String)) {
-        for (number, message) in self.messages.iter_mut().enumerate() {
-            let Json::Object(entries) = message else { continue };
-            for (_, value) in entries.iter_mut().filter(|(key, _)| key != "role") {
-                strings_mut(value, &mut |text| each(Some(number), text));
-            }
-        }
-        let lists = [&mut self.tools, &mut self.documents].into_iter().flatten().flatten();
-        let beside = lists.chain(self.kwargs.iter_mut().map(|(_, value)| value));
-        beside.for_each(|value| strings_mut(value, &mut |text| each(None, text)));
-    }
-
-    /// Whether `test` holds for any string that somebody wrote.
-    pub(super) fn any_string(&self, test: &impl Fn(&str) -> bool) -> bool {
-        let of_message = |message: &Json| match message {
-            Json::Object(entries) => {
-                entries.iter().any(|(key, value)| key != "role" && any_string(value, test))
-            }
-            _ => false,
-        };
-        let lists = [&self.tools, &self.documents].into_iter().flatten().flatten();
-        self.messages.iter().any(of_message)
-            || lists.chain(self.kwargs.iter().map(|(_, value)| value)).any(|value| any_string(value, test))
-    }
-}
-
-pub(super) fn entry_mut<'a>(object: &'a mut Json, name: &str) -> Option<&'a mut Json> {
-    match object {
-        Json::Object(entries) => entries.iter_mut().find(|(key, _)| key == name).map(|(_, value)| value),
-        _ => None,
-    }
-}
-
-fn string_mut(value: &mut Json) -> Option<&mut String> {
-    match value {
-        Json::String(text) => Some(text),
-        _ => None,
-    }
-}
-
-fn strings_mut(value: &mut Json, each: &mut impl FnMut(&mut String)) {
-    match value {
-        Json::String(text) => each(text),
-        Json::List(items) => items.iter_mut().for_each(|item| strings_mut(item, each)),
-        Json::Object(entries) => {
-            for (key, value) in entries {
-                each(key);
-                strings_mut(value, each);
-            }
-        }
-        _ => (),
-    }
-}
-
-fn any_string(value: &Json, test: &impl Fn(&str) -> bool) -> bool {
-    match value {
-        Json::String(text) => test(text),
-        Json::List(items) => items.iter().any(|item| any_string(item, test)),
-        Json::Object(entries) => entries.iter().any(|(key, value)| test(key) || any_string(value, test)),
-        _ => false,
-    }
-}
-
-pub(super) fn error(what: String, remedy: impl Into<String>) -> RenderError {
-    RenderError { what, remedy: remedy.into() }
-}
-
-/// What a value is, in words.
-fn kind(value: &Json) -> &'static str {
-    match value {
-        Json::Null => "null",
-        Json::Bool(_) => "true or false",
-        Json::Int(_) | Json::Float(_) => "a number",
-        Json::String(_) => "a string",
-        Json::List(_) => "a list",
-        Json::Object(_) => "an object",
-    }
-}
-
-fn quoted(names: &[&str]) -> String {
-    let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
-    if names.is_empty() { "none at all".to_owned() } else { names.join(", ") }
-}
-
-fn not_json(name: &str, cause: &serde_json::Error) -> RenderError {
-    error(format!("its field {name:?} is a string that is not JSON: {cause}"), "correct it")
-}
-
-/// The first name of a dotted path.
-fn first_name(path: &str) -> &str {
-    path.split_once('.').map_or(path, |(first, _)| first)
-}
-
-/// Takes a field out of an object: by its whole name, or what its dots lead to. Null is none.
-fn take(entries: &mut Entries, name: &str) -> Option<Json> {
-    let found = match entries.iter().position(|(key, _)| key == name) {
-        Some(at) => entries.remove(at).1,
-        None => {
-            let (first, rest) = name.split_once('.')?;
-            match entries.iter_mut().find(|(key, _)| key == first)? {
-                (_, Json::Object(within)) => take(within, rest)?,
-                _ => return None,
-            }
-        }
-    };
-    (!matches!(found, Json::Null)).then_some(found)
-}
-
-fn items(value: Json) -> Vec<Json> {
-    match value {
-        Json::List(items) => items,
-        other => vec![other],
-    }
-}
-
-/// The list that a string holds as JSON.
-fn list(text: &str, name: &str) -> Result<Vec<Json>, RenderError> {
-    match Json::parse(text).map_err(|e| not_json(name, &e))? {
-        Json::List(items) => Ok(items),
-        other => Err(error(
-            format!("its field {name:?} is {} as JSON, and must be a list", kind(&other)),
-            "correct it",
-        )),
     }
 }
 
@@ -565,9 +365,10 @@ fn alpaca(record: &mut Entries) -> Result<Option<Vec<Json>>, RenderError> {
     let [instruction, input, output] = ALPACA.map(|name| match take(record, name) {
         None => Ok(String::new()),
         Some(Json::String(text)) => Ok(text),
-        Some(other) => {
-            Err(error(format!("its field {name:?} is {}, and must be a string", kind(&other)), "correct it"))
-        }
+        Some(other) => Err(RenderError::new(
+            format!("its field {name:?} is {}, and must be a string", kind(&other)),
+            "correct it",
+        )),
     });
     let (mut user, input) = (instruction?, input?);
     if !input.is_empty() {
@@ -585,7 +386,7 @@ fn with_earlier(record: &mut Entries, messages: Vec<Json>) -> Result<Vec<Json>, 
         Some(Json::String(system)) if !system.is_empty() => earlier.push(message("system", system)),
         None | Some(Json::String(_)) => (),
         Some(other) => {
-            return Err(error(
+            return Err(RenderError::new(
                 format!("its field \"system\" is {}, and must be a string", kind(&other)),
                 "correct it",
             ));
@@ -593,7 +394,7 @@ fn with_earlier(record: &mut Entries, messages: Vec<Json>) -> Result<Vec<Json>, 
     }
     for pair in take(record, "history").into_iter().flat_map(items) {
         let [Json::String(user), Json::String(assistant)] = &*items(pair) else {
-            return Err(error(
+            return Err(RenderError::new(
                 "its field \"history\" must be a list of pairs of strings".to_owned(),
                 "correct it",
             ));
@@ -614,7 +415,7 @@ fn own_choice(entries: &mut Entries) -> Result<Option<bool>, RenderError> {
             Some(Json::Int(weight @ (0 | 1))) => weight == 1,
             Some(Json::Float(weight)) if weight == 0.0 || weight == 1.0 => weight == 1.0,
             Some(_) => {
-                return Err(error(
+                return Err(RenderError::new(
                     format!("its {name:?} must be true, false, 0 or 1; other weights are not supported"),
                     "correct it",
                 ));
@@ -638,7 +439,7 @@ fn check_content(content: &mut Json, about: &About) -> Result<Vec<Option<bool>>,
         }
         // What a tool gives back may be anything.
         _ if about.is_tool() => Ok(Vec::new()),
-        other => Err(error(
+        other => Err(RenderError::new(
             format!("its content is {}, and must be a string or a list of parts", kind(other)),
             "correct it",
         )),
@@ -651,9 +452,10 @@ fn calls(value: Json) -> Result<Json, RenderError> {
         Json::String(text) if text.is_empty() => Ok(Json::Null),
         Json::String(text) => list(&text, "tool_calls").map(Json::List),
         value @ (Json::Null | Json::List(_)) => Ok(value),
-        other => {
-            Err(error(format!("its tool_calls are {}, and must be a list", kind(&other)), "correct them"))
-        }
+        other => Err(RenderError::new(
+            format!("its tool_calls are {}, and must be a list", kind(&other)),
+            "correct them",
+        )),
     }
 }
 
@@ -666,7 +468,7 @@ fn function_call(message: &Json) -> Result<Json, RenderError> {
             ("type".to_owned(), Json::String("function".to_owned())),
             ("function".to_owned(), call),
         ])),
-        _ => Err(error(
+        _ => Err(RenderError::new(
             "its role is \"function_call\", and its value has no \"name\"".to_owned(),
             "make it {\"name\": ..., \"arguments\": ...}",
         )),
@@ -677,16 +479,4 @@ fn function_call(message: &Json) -> Result<Json, RenderError> {
         ("content".to_owned(), Json::String(String::new())),
         ("tool_calls".to_owned(), calls),
     ]))
-}
-
-/// Removes the entries of all objects whose value is null.
-fn remove_nulls(value: &mut Json) {
-    match value {
-        Json::List(items) => items.iter_mut().for_each(remove_nulls),
-        Json::Object(entries) => {
-            entries.retain(|(_, value)| !matches!(value, Json::Null));
-            entries.iter_mut().for_each(|(_, value)| remove_nulls(value));
-        }
-        _ => (),
-    }
 }

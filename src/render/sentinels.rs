@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::RenderError;
-use super::messages::{Conversation, error};
+use super::conversation::{Conversation, REASONING, entry_mut, string_mut};
 use super::turns::Turn;
 
 /// A message's content, or a part of it.
@@ -129,44 +129,61 @@ fn around(
     (plain == text).then_some(found)
 }
 
-/// Which message each turn comes from; `None` if nothing tells. `find` finds the turns of a conversation's text.
+/// Which messages turns come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Owners {
+    /// The assistant's messages of each turn: one, or several that the template joins; none if nothing tells.
+    pub(super) of_turns: Vec<Vec<usize>>,
+    /// Those whose content stands outside all turns.
+    pub(super) outside: Vec<usize>,
+}
+
+/// Which messages each of `turns` turns comes from; `None` if it cannot be told. `find` finds the turns of a
+/// conversation's text.
 ///
 /// A word at the end of each content tells. A template that looks for the reasoning before it is not disturbed.
 pub(super) fn owners(
     conversation: &Conversation,
     turns: usize,
     find: &dyn Fn(&Conversation) -> Result<(String, Vec<Turn>), RenderError>,
-) -> Option<Vec<Option<usize>>> {
-    let mut other = conversation.clone();
+) -> Option<Owners> {
     let kind = Kind::Letters;
     if conversation.any_string(&|text| kind.is_in(text)) {
         return None;
     }
-    for (message, about) in conversation.about.iter().enumerate() {
-        let place = about.parts.len().checked_sub(1);
-        if about.is_assistant()
-            && let Some(content) = other.content_mut(message, place)
-            && !trimmed(content).is_empty()
-        {
-            content.insert_str(trimmed(content).end, &kind.end(message));
+    let mut other = conversation.clone();
+    let assistants = conversation.about.iter().enumerate().filter(|(_, about)| about.is_assistant());
+    for (message, about) in assistants.clone() {
+        let add = |text: Option<&mut String>| {
+            if let Some(text) = text
+                && !trimmed(text).is_empty()
+            {
+                text.insert_str(trimmed(text).end, &kind.end(message));
+            }
+        };
+        add(other.content_mut(message, about.parts.len().checked_sub(1)));
+        for field in REASONING {
+            add(entry_mut(&mut other.messages[message], field).and_then(string_mut));
         }
     }
     let (text, found) = find(&other).ok()?;
     if found.len() != turns {
         return None;
     }
-    let mut owners = vec![None; turns];
-    for (message, _) in conversation.about.iter().enumerate().filter(|(_, about)| about.is_assistant()) {
-        for (at, _) in text.match_indices(kind.end(message).as_str()) {
-            let turn = found.iter().position(|turn| turn.contains(at));
-            // Words outside the turns, such as in a summary, tell nothing. Two messages in one turn have no owner.
-            if let Some(turn) = turn {
-                match owners[turn] {
-                    None => owners[turn] = Some(message),
-                    Some(owner) if owner == message => (),
-                    Some(_) => return None,
-                }
+    let mut owners = Owners { of_turns: vec![Vec::new(); turns], outside: Vec::new() };
+    for (message, _) in assistants {
+        let word = kind.end(message);
+        let places: Vec<Option<usize>> = text
+            .match_indices(word.as_str())
+            .map(|(at, _)| found.iter().position(|turn| turn.contains(at)))
+            .collect();
+        for turn in places.iter().copied().flatten() {
+            if !owners.of_turns[turn].contains(&message) {
+                owners.of_turns[turn].push(message);
             }
+        }
+        if !places.is_empty() && places.iter().all(Option::is_none) {
+            owners.outside.push(message);
         }
     }
     Some(owners)
@@ -180,7 +197,7 @@ pub(super) fn trimmed(text: &str) -> Range<usize> {
 }
 
 fn refused(why: &str) -> RenderError {
-    error(
+    RenderError::new(
         format!("what is learned from cannot be found in the text: {why}"),
         "say what stands around each turn of the assistant with chat.turn = { begin = \"...\", end = \"...\" }",
     )

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::RenderError;
-use super::messages::{Conversation, error};
+use super::conversation::Conversation;
 use super::spellings::{Spelling, Spellings};
 
 /// The tags by which templates find the reasoning in an assistant's content.
@@ -157,7 +157,7 @@ fn letters(spelling: &str) -> String {
 }
 
 fn refused(why: &str) -> RenderError {
-    error(
+    RenderError::new(
         format!(
             "the template reads tokens in somebody's text, so that its own cannot be told from them: {why}"
         ),

@@ -33,6 +33,13 @@ const THINK: &str = "{% for m in messages %}{% if m.role == 'assistant' %}{{ '<|
 const OTHER: &str = "{% for m in messages %}{{ m.role + ': ' + m.content | trim }}{% if m.role == 'assistant' %}\
     {{ ' ' + eos_token }}{% endif %}{{ '\\n' }}{% endfor %}";
 
+/// Harmony's, which writes reasoning as a part of its own.
+const HARMONY: &str = "{% for m in messages %}{% if m.role == 'assistant' %}{% if m.thinking and loop.last %}\
+    {{ '<|start|>assistant<|channel|>analysis<|message|>' + m.thinking + '<|end|>' }}{% endif %}\
+    {{ '<|start|>assistant<|channel|>final<|message|>' + m.content + ('<|return|>' if loop.last else '<|end|>') }}\
+    {% else %}{{ '<|start|>' + m.role + '<|message|>' + m.content + '<|end|>' }}{% endif %}{% endfor %}\
+    {% if add_generation_prompt %}{{ '<|start|>assistant' }}{% endif %}";
+
 /// With generation blocks.
 const BLOCKS: &str = "{% for m in messages %}{{ '<' + m.role + '>' }}{% if m.role == 'assistant' %}{% generation %}\
     {{ m.content + '</s>' }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}";
@@ -244,6 +251,49 @@ fn only_some_turns_can_be_learned_from() {
 }
 
 #[test]
+fn parts_of_a_message_are_one_turn() {
+    let mut record = chat(&[("u", "1"), ("a", "2"), ("u", "3"), ("a", "4")]);
+    record["messages"][1]["thinking"] = json!("old");
+    record["messages"][3]["thinking"] = json!("new");
+    let last =
+        "<|channel|>analysis<|message|>new<|end|><|start|>assistant<|channel|>final<|message|>4<|return|>";
+    let given = Given::new(HARMONY);
+    assert_eq!(learned(&rendered(&given.renderer(), &record)), ["<|channel|>final<|message|>2<|end|>", last]);
+    let given = Given::new(HARMONY).learning(Learn::Last);
+    assert_eq!(learned(&rendered(&given.renderer(), &record)), [last]);
+    // The header of another message is not the model's.
+    let two = chat(&[("u", "1"), ("a", "2"), ("a", "3")]);
+    let learned_of = |given: &Given| -> Vec<String> {
+        let text = rendered(&given.renderer(), &two);
+        learned(&text).into_iter().map(str::to_owned).collect()
+    };
+    let (one, other) = ("<|channel|>final<|message|>2<|end|>", "<|channel|>final<|message|>3<|return|>");
+    assert_eq!(learned_of(&given), [other]);
+    assert_eq!(learned_of(&Given::new(HARMONY)), [one, other]);
+}
+
+#[test]
+fn a_message_without_a_marker_is_found_by_its_content() {
+    let mistral = "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}{{ '[INST] ' + m.content + ' [/INST]' }}\
+        {% else %}{{ ' ' + m.content + eos_token }}{% endif %}{% endfor %}";
+    let record = chat(&[("u", "1"), ("a", "2"), ("a", "3"), ("u", "4"), ("a", "5")]);
+    let text = rendered(&Given::new(mistral).renderer(), &record);
+    assert_eq!(learned(&text), [" 2</s>", "3</s>", " 5</s>"]);
+    let text = rendered(&Given::new(mistral).learning(Learn::Last).renderer(), &record);
+    assert_eq!(learned(&text), [" 5</s>"]);
+}
+
+#[test]
+fn generation_blocks_are_taken_as_they_are() {
+    let template = BLOCKS.replace("m.role == 'assistant'", "m.role == 'assistant' and not m.hidden");
+    let mut record = chat(&[("u", "1"), ("a", "2"), ("u", "3"), ("a", "4")]);
+    record["messages"][1]["hidden"] = json!(true);
+    for learn in [Learn::All, Learn::Last] {
+        assert_eq!(learned(&rendered(&Given::new(&template).learning(learn).renderer(), &record)), ["4</s>"]);
+    }
+}
+
+#[test]
 fn parts_decide_for_themselves() {
     let template = CHATML.replace(
         "m.content",
@@ -311,7 +361,7 @@ fn records_come_in_many_forms() {
         { "who": "system", "what": "0" }, { "who": "user", "what": "1" }, { "who": "bot", "what": "2" },
     ]}});
     assert_eq!(show(&renamed, &record), expected);
-    assert_eq!(renamed.renderer().columns()[0], "talk");
+    assert_eq!(renamed.renderer().columns()[..2], ["talk.turns", "talk"]);
 
     let unknown = json!({ "messages": [{ "role": "bot", "content": "1" }] });
     let error = refused(&given, &unknown);
@@ -327,7 +377,9 @@ fn records_come_in_many_forms() {
         let error = refused(&given, &record);
         assert!(error.what.contains(what), "{error:?}");
     }
-    assert_eq!(left_out(&given, &json!({ "messages": [] })), "it has no messages");
+    for nothing in [json!({ "messages": [] }), json!({ "messages": null })] {
+        assert_eq!(left_out(&given, &nothing), "it has no messages");
+    }
 }
 
 #[test]

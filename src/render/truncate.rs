@@ -1,6 +1,6 @@
 //! Conversations that are longer than a row.
 
-use super::messages::Conversation;
+use super::conversation::Conversation;
 use super::{Outcome, RenderError, Rendered};
 use crate::config::Truncate;
 use crate::document::Mask;

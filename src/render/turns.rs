@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::RenderError;
-use super::messages::error;
 use super::spellings::{Spelling, Spellings};
 
 /// What a marker means.
@@ -15,9 +14,9 @@ enum Meaning {
     End,
     /// A turn has ended before it.
     Stop,
-    /// It belongs to the turn, which is interrupted behind it.
+    /// It belongs to the turn, and what comes behind it does not.
     Pause,
-    /// The turn goes on behind it.
+    /// What comes behind it is another message's, without a marker of its own.
     Resume,
 }
 
@@ -29,7 +28,7 @@ pub(super) struct Markers {
     meanings: Vec<Meaning>,
     /// What the template's generation prompt has behind the marker that begins a turn. The model does not write it.
     pub(super) prompt: Prompt,
-    /// Whether the model itself writes the marker that begins another part of its turn.
+    /// Whether the model itself writes the marker that begins another part of its message.
     pub(super) is_joined: bool,
     /// Whether one message may become several turns.
     pub(super) is_split: bool,
@@ -76,6 +75,8 @@ impl Prompt {
 /// A turn's ranges of the text, which are learned from, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Turn {
+    /// Where the marker stands that begins it; its own beginning if there is none.
+    pub(super) marker: usize,
     pub(super) ranges: Vec<Range<usize>>,
 }
 
@@ -84,10 +85,8 @@ impl Turn {
         self.ranges.iter().any(|range| range.contains(&place))
     }
 
-    /// From its first byte to its last.
-    pub(super) fn whole(&self) -> Range<usize> {
-        let (first, last) = (self.ranges.first(), self.ranges.last());
-        first.map_or(0, |range| range.start)..last.map_or(0, |range| range.end)
+    pub(super) fn end(&self) -> Option<usize> {
+        self.ranges.last().map(|range| range.end)
     }
 }
 
@@ -148,8 +147,7 @@ impl Markers {
                         return Err(unended(&self.spellings.all()[number].text));
                     }
                     finding.close(range.start);
-                    let joins = self.is_joined && finding.end() == Some(range.start);
-                    finding.begin(if joins { range.start } else { self.prompt.end(text, range.end) });
+                    finding.begin(range.start, self.prompt.end(text, range.end));
                 }
                 Meaning::End => finding.close(range.end),
                 Meaning::Stop => finding.close(range.start),
@@ -168,17 +166,13 @@ struct Finding {
     turns: Vec<Turn>,
     /// Where the open range begins.
     open: Option<usize>,
-    /// Whether the last turn is interrupted.
+    /// Whether a turn was interrupted, and none has begun since.
     is_paused: bool,
 }
 
 impl Finding {
-    fn end(&self) -> Option<usize> {
-        self.turns.last().and_then(|turn| turn.ranges.last()).map(|range| range.end)
-    }
-
-    fn begin(&mut self, at: usize) {
-        self.turns.push(Turn::default());
+    fn begin(&mut self, marker: usize, at: usize) {
+        self.turns.push(Turn { marker, ranges: Vec::new() });
         self.open = Some(at);
         self.is_paused = false;
     }
@@ -201,13 +195,13 @@ impl Finding {
 
     fn resume(&mut self, at: usize) {
         if std::mem::take(&mut self.is_paused) {
-            self.open = Some(at);
+            self.begin(at, at);
         }
     }
 }
 
 fn unended(begin: &str) -> RenderError {
-    error(
+    RenderError::new(
         format!("chat.turn.end is not found between one {begin:?} and the next"),
         "correct chat.turn: its end must stand behind each turn of the assistant",
     )
