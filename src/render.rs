@@ -4,6 +4,10 @@
 //! A record comes in, as JSON or as plain text. Out come a text and its marks: which bytes are learned from, and which
 //! are special tokens. Nothing is held but the template.
 
+mod chat_template;
+
+pub use chat_template::{ChatPrompt, ChatTemplate};
+
 use crate::config::{SourceConfig, TokenizerConfig};
 use crate::document::RenderedMarks;
 use crate::error::Result;

@@ -9,6 +9,7 @@ mod burn_loader;
 mod cost;
 mod documents;
 mod files;
+mod lora;
 mod model;
 mod numbers;
 mod operations;
