@@ -83,7 +83,8 @@ pub mod prelude;
 pub mod prepare;
 pub mod process;
 
-mod render;
+#[doc(hidden)]
+pub mod render;
 mod room;
 mod segment;
 mod shards;

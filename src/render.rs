@@ -24,6 +24,7 @@ use crate::tokenizer::Encoder;
 
 mod changes;
 mod chat;
+mod chat_template;
 mod completion;
 mod conversation;
 mod families;
@@ -44,6 +45,7 @@ mod turns;
 mod tests;
 
 pub(crate) use changes::Changed;
+pub use chat_template::{ChatPrompt, ChatTemplate};
 
 use chat::{Chat, Settings};
 use completion::Completion;
