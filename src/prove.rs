@@ -143,6 +143,7 @@ impl Prover {
     /// Those of opening a [`Source`], and of a task's template.
     pub async fn open(config: &Config, tokenizer: Arc<dyn Tokenizer>) -> Result<Self> {
         let source = Source::from_config(config).await?.quiet();
+        let special = special(&*tokenizer);
         let mut sources = Vec::new();
         for (index, settings) in config.sources.iter().enumerate() {
             let settings = source.settings(index).unwrap_or(settings);
@@ -157,12 +158,13 @@ impl Prover {
                 }
                 _ => source.only(index),
             };
-            sources.push(Some(Records::new(source, reader, settings.chat.truncate, &*tokenizer)));
+            let ends = reader.ends(&config.tokenizer, &special);
+            sources.push(Some(Records::new(source, reader, ends, settings.chat.truncate)));
         }
         let named = [&config.tokenizer.pad, &config.tokenizer.eos, &config.tokenizer.bos];
         let pad = named.into_iter().flatten().find_map(|token| tokenizer.id(token)).unwrap_or(0);
         Ok(Self {
-            special: special(&*tokenizer),
+            special,
             tokenizer,
             parses: config.tokenizer.special_tokens == SpecialTokens::Parse,
             pad,
@@ -298,11 +300,10 @@ impl Proof {
 }
 
 impl Records {
-    fn new(source: Source, reader: Reader, truncate: Truncate, tokenizer: &dyn Tokenizer) -> Self {
+    fn new(source: Source, reader: Reader, ends: Vec<String>, truncate: Truncate) -> Self {
         let first = source.first_file();
         let own = source.files().iter().skip(first as usize);
         let files = (first..).zip(own).map(|(number, file)| (file.path().to_owned(), number)).collect();
-        let ends = reader.ends(tokenizer);
         Self { source, files, reader, ends, truncate }
     }
 }

@@ -9,6 +9,10 @@ use crate::document::RenderedMarks;
 use crate::error::Result;
 use crate::tokenizer::Encoder;
 
+mod again;
+
+pub(crate) use again::Again;
+
 /// Renders the records of one source.
 #[derive(Debug)]
 pub(crate) struct Renderer {}

@@ -3,13 +3,19 @@
 //! This is the only file of the proof that asks the renderer. What it takes from there are a record's messages, after
 //! fields and roles have their names, and the template. Which bytes are learned from is not asked for.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::bounded;
 use crate::config::{Learn, SourceConfig, Task, TokenizerConfig};
 use crate::error::Result;
-use crate::tokenizer::Tokenizer;
+use crate::render::{Again, Outcome, RenderError, Renderer};
+
+/// The longest file that says which tokens end texts, in bytes.
+const MOST: u64 = 1 << 20;
 
 /// Renders a conversation as the model's chat template does.
 pub(super) trait Engine: fmt::Debug + Send + Sync {
@@ -59,59 +65,90 @@ pub(super) enum Sample {
 /// Understands the records of one source.
 #[derive(Debug)]
 pub(super) struct Reader {
+    renderer: Arc<Renderer>,
     learn: Learn,
 }
 
 impl Reader {
     /// The reader of `source.<index>`; `None` if nothing of its records is masked.
-    pub(super) fn new(_: usize, source: &SourceConfig, _: &TokenizerConfig) -> Result<Option<Self>> {
-        match source.task {
-            Task::Text | Task::Fim => Ok(None),
-            Task::Chat | Task::Completion => Ok(Some(Self { learn: source.chat.learn.clone() })),
+    pub(super) fn new(
+        index: usize,
+        source: &SourceConfig,
+        tokenizer: &TokenizerConfig,
+    ) -> Result<Option<Self>> {
+        if matches!(source.task, Task::Text | Task::Fim) {
+            return Ok(None);
         }
+        let learn = source.chat.learn.clone();
+        let renderer = Renderer::new(index, source, tokenizer)?;
+        Ok(renderer.map(|renderer| Self { renderer: Arc::new(renderer), learn }))
     }
 
     /// The spellings of the tokens that stop generation, and of what ends a turn.
-    pub(super) fn ends(&self, _: &dyn Tokenizer) -> Vec<String> {
-        Vec::new()
+    pub(super) fn ends(&self, tokenizer: &TokenizerConfig, special: &HashMap<u32, String>) -> Vec<String> {
+        let mut ends = self.renderer.ends();
+        ends.extend(generation_ends(tokenizer).iter().filter_map(|id| special.get(id).cloned()));
+        ends.retain(|end| !end.is_empty());
+        ends.sort_unstable();
+        ends.dedup();
+        ends
     }
 
     /// What a record is, or why it cannot be rendered.
-    pub(super) fn sample(&self, _: &str) -> Result<Sample, String> {
-        Err("the records of this task are not rendered yet".to_owned())
-    }
-
-    /// Whether each of these messages is to be learned from: a message's own word comes before the config's.
-    fn learned(&self, messages: &[Value]) -> Vec<bool> {
-        learned(&self.learn, messages)
+    pub(super) fn sample(&self, record: &str) -> Result<Sample, RenderError> {
+        if let Some(again) = self.renderer.again(record)? {
+            let messages = again.messages();
+            return Ok(Sample::Conversation(Conversation {
+                learned: learned(&self.learn, &messages, &again.own(), again.first()),
+                tools: again.tools(),
+                in_parts: again.in_parts(),
+                engine: Box::new(again),
+                messages,
+            }));
+        }
+        let text = match self.renderer.render(record, [0; 3])? {
+            Outcome::Text(rendered) => rendered.text,
+            Outcome::LeftOut(_) => String::new(),
+        };
+        Ok(Sample::Completion(Completion { text, prompt: self.renderer.prompt_of(record)? }))
     }
 }
 
-/// Whether each of these messages is to be learned from: a message's own word comes before the config's.
-pub(super) fn learned(learn: &Learn, messages: &[Value]) -> Vec<bool> {
+impl Engine for Again {
+    fn render(&self, which: &[usize], edits: &[Edit], prompt: bool) -> Result<String, String> {
+        let edits = edits.iter().map(|Edit { message, part, text }| (*message, *part, &**text));
+        self.render_with(which, edits, prompt).map_err(|error| error.what)
+    }
+}
+
+/// The ids of the tokens that end texts, as the file beside the tokenizer says that programs generate by.
+fn generation_ends(tokenizer: &TokenizerConfig) -> Vec<u32> {
+    let path = tokenizer.path.as_ref().map(|path| path.with_file_name("generation_config.json"));
+    // Many tokenizers have no such file.
+    let bytes = path.and_then(|path| bounded::read_any(&path, MOST).ok());
+    let config = bytes.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()).unwrap_or_default();
+    let id = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
+    match &config["eos_token_id"] {
+        Value::Array(ids) => ids.iter().filter_map(id).collect(),
+        one => id(one).into_iter().collect(),
+    }
+}
+
+/// Whether each of these messages is to be learned from, of those from `first` on. What a message says of its `own`
+/// comes before what the config says.
+pub(super) fn learned(learn: &Learn, messages: &[Value], own: &[Option<bool>], first: usize) -> Vec<bool> {
     let is_assistant = |message: &Value| role(message) == "assistant";
     let last = messages.iter().rposition(is_assistant);
-    let by_config = |(index, message): (usize, &Value)| match learn {
-        Learn::All => is_assistant(message),
+    let by_config = |index: usize| match learn {
+        Learn::All => is_assistant(&messages[index]),
         Learn::Last => Some(index) == last,
-        Learn::Roles(roles) => roles.iter().any(|name| name == role(message)),
+        Learn::Roles(roles) => roles.iter().any(|name| name == role(&messages[index])),
     };
-    messages
-        .iter()
-        .enumerate()
-        .map(|(index, message)| own(message).unwrap_or_else(|| by_config((index, message))))
-        .collect()
-}
-
-/// Whether the message itself says that it is learned from.
-fn own(message: &Value) -> Option<bool> {
-    let said = ["train", "training", "weight", "loss_mask"].into_iter().find_map(|name| {
-        match message.get(name) {
-            None | Some(Value::Null) => None,
-            Some(value) => Some(value),
-        }
-    })?;
-    said.as_bool().or_else(|| said.as_f64().map(|weight| weight > 0.0))
+    let is_learned = |index| {
+        let own: Option<bool> = own.get(index).copied().flatten();
+        index >= first && own.unwrap_or_else(|| by_config(index))
+    };
+    (0..messages.len()).map(is_learned).collect()
 }
 
 /// The role of a message; empty if it has none.

@@ -40,26 +40,24 @@ fn is_doubled(text: &str, found: &str) -> bool {
 fn without_nulls(text: &str) -> String {
     let (mut left, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, behind)) = rest.split_once("null") {
-        let field = before.trim_end().strip_suffix(':').and_then(|before| {
-            let before = before.trim_end().strip_suffix('"')?;
-            Some(before[..before.rfind('"')?].trim_end())
-        });
-        match field {
-            // `, "name": null`, or the first field: `"name": null, `
-            Some(field) if field.ends_with(',') => left.push_str(&field[..field.len() - 1]),
-            Some(field) if field.ends_with('{') => {
-                left.push_str(field);
-                rest = behind.strip_prefix(',').map_or(behind, str::trim_start);
-                continue;
-            }
-            _ => {
-                left.push_str(before);
-                left.push_str("null");
-            }
-        }
+        left.push_str(before);
         rest = behind;
+        match field(&left) {
+            Some(start) if left[..start].ends_with(',') => left.truncate(start - 1),
+            Some(start) if left[..start].ends_with('{') => {
+                left.truncate(start);
+                rest = rest.strip_prefix(',').map_or(rest, str::trim_start);
+            }
+            _ => left.push_str("null"),
+        }
     }
     left + rest
+}
+
+/// Where the name of a field begins that the text ends with, and the white space before it.
+fn field(text: &str) -> Option<usize> {
+    let name = text.trim_end().strip_suffix(':')?.trim_end().strip_suffix('"')?;
+    Some(name[..name.rfind('"')?].trim_end().len())
 }
 
 #[cfg(test)]

@@ -176,8 +176,9 @@ struct Case {
 
 fn conversation(messages: &Value, write: Write, learn: &Learn) -> Conversation {
     let messages = messages.as_array().expect("messages").clone();
+    let own: Vec<Option<bool>> = messages.iter().map(|message| message["train"].as_bool()).collect();
     Conversation {
-        learned: learned(learn, &messages),
+        learned: learned(learn, &messages, &own, 0),
         in_parts: vec![false; messages.len()],
         tools: Vec::new(),
         engine: Box::new(Template { messages: messages.clone(), write }),
@@ -318,23 +319,23 @@ fn what_is_right_passes_and_each_single_id_that_is_not_is_found() {
         for messages in [talk(), plain(), thoughts()] {
             for learn in &learns {
                 let mut case = Case::of(&messages, write, learn);
-                let judged = case.judge();
-                let is_free = |case: &Case, id: usize| {
-                    let span = &case.spans[id];
-                    let blank = |turn: &super::expected::Turn| {
-                        span.start >= turn.end.start && span.end <= turn.end.end
-                    };
-                    case.expected.turns.iter().any(blank)
+                // White space behind a turn may be learned from, and where a user's turn begins no prompt tells.
+                let is_free = |span: &Range<usize>| {
+                    let within = |free: &Range<usize>| free.start <= span.start && span.end <= free.end;
+                    case.expected.turns.iter().any(|turn| within(&turn.start) || within(&turn.end))
                 };
-                match judged {
-                    Ok(_) => {}
-                    // The template writes nothing between a user's turn and the next.
-                    Err(finding) => {
-                        panic!("template {template}, {learn:?}: {finding:?}\n{:#?}", case.expected)
-                    }
+                let known: Vec<usize> = (0..case.ids.len()).filter(|id| !is_free(&case.spans[*id])).collect();
+                if let Err(finding) = case.judge() {
+                    panic!("template {template}, {learn:?}: {finding:?}\n{:#?}", case.expected);
                 }
-                assert_eq!(case.expected.lost, 0, "template {template}, {learn:?}");
-                for id in (0..case.ids.len()).filter(|id| !is_free(&case, *id)).collect::<Vec<_>>() {
+                // GLM's prompt for the model has nothing of the header of a user.
+                let is_lost = case.expected.lost > 0;
+                assert_eq!(
+                    is_lost,
+                    template == 3 && matches!(learn, Learn::Roles(_)),
+                    "template {template}, {learn:?}"
+                );
+                for id in known.into_iter().filter(|_| !is_lost) {
                     case.learned[id] = !case.learned[id];
                     assert!(case.judge().is_err(), "template {template}, {learn:?}, id {id}");
                     case.learned[id] = !case.learned[id];
@@ -563,7 +564,7 @@ fn a_text_that_ends_with_a_turn_is_no_fault_but_counted() {
 fn a_message_says_itself_whether_it_is_learned_from() {
     let mut messages = plain();
     messages[1]["train"] = false.into();
-    messages[2]["weight"] = 1.into();
+    messages[2]["train"] = true.into();
     let case = Case::of(&messages, chatml, &Learn::All);
     assert_eq!(case.expected.turns.iter().map(|turn| turn.message).collect::<Vec<_>>(), [2, 3]);
     case.judge().expect("no fault");
@@ -628,15 +629,15 @@ fn an_id_on_both_sides_of_a_border_is_learned_from_and_counted() {
     assert_eq!((judged.turns, judged.open_turns), (1, 0));
     let mut borders = Borders::default();
     borders.count(&expected, &of);
-    assert_eq!(borders, Borders { borders: 1, differing: 1, overlap: 11, split: 11 });
+    assert_eq!(borders, Borders { borders: 1, differing: 1, overlap: 9, split: 9 });
     assert!(borders.is_notable());
     // The opposite rule loses the answer's first letter.
-    let opposite: Vec<bool> = learned.iter().enumerate().map(|(id, learned)| *learned && id > 6).collect();
+    let opposite: Vec<bool> = learned.iter().enumerate().map(|(id, learned)| *learned && id > 4).collect();
     let delivered = Delivered { learned: &opposite, ..delivered };
     assert_eq!(sample.judge(&ends, &delivered, &rules).expect_err("a fault").kind, FaultKind::PartMasked);
     // Encoded apart, as a model that writes sees it.
     let apart = [encode("Label: ", &[]).0, encode("positive<|endoftext|>", &[]).0].concat();
-    let learned: Vec<bool> = (0..apart.len()).map(|id| id > 6).collect();
+    let learned: Vec<bool> = (0..apart.len()).map(|id| id > 4).collect();
     let delivered = Delivered { ids: &apart, learned: &learned, is_whole: true };
     sample.judge(&ends, &delivered, &rules).expect("no fault");
 }

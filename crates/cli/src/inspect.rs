@@ -37,7 +37,14 @@ A piece is the part of a row that comes from one document. `from` and `to` are p
 train.accumulate batches before batch s * train.accumulate.
 
 With --batch the stream is opened at the nearest cursor before that batch: of --from if it is given, or
-else of the trail that the run in train.out left (cursors.jsonl); without one it is read from its start.";
+else of the trail that the run in train.out left (cursors.jsonl); without one it is read from its start.
+
+With --check no batch is shown. Each record is read and rendered again: what is learned from must be what the model
+writes after the template's prompt, with the token that stops it, and nothing else. Exit codes: 0 all of it is, 1 it is
+not, and the message says where and why.";
+
+/// How many batches are proved by default.
+const PROVED: NonZeroU64 = NonZeroU64::new(100).expect("it is not zero");
 
 /// How many characters of a piece are shown: fewer than a hundred with the margin.
 const EXCERPT: usize = 90;
