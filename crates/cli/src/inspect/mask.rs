@@ -6,6 +6,7 @@ use super::super::words::count;
 use super::super::{print_line, print_text, terminal};
 use super::{place, title};
 use millstream::prove::learned;
+use millstream::tokenizer::{END_OF_TEXT, Tokenizer};
 use millstream::{Batch, Loader, Result};
 
 /// Around what is learned from, without and with colors. White space has no color of its own, so its background has one.
@@ -65,11 +66,23 @@ pub(super) fn print(batch: &Batch, loader: &Loader) -> Result<()> {
         let runs = learned.chunk_by(|a, b| a == b).map(|run| {
             let ids = &ids[at..at + run.len()];
             at += run.len();
-            (loader.tokenizer().decode(ids), run[0])
+            (decoded(&**loader.tokenizer(), ids), run[0])
         });
         print_text(&painted(runs, around))?;
     }
     Ok(())
+}
+
+/// The text of ids. The end of a text is spelled out for bytes, too: it is what a mask must not forget.
+fn decoded(tokenizer: &dyn Tokenizer, ids: &[u32]) -> String {
+    let silent = tokenizer.id(END_OF_TEXT).filter(|id| tokenizer.decode(&[*id]).is_empty());
+    let Some(silent) = silent else { return tokenizer.decode(ids) };
+    let runs = ids.chunk_by(|a, b| (*a == silent) == (*b == silent));
+    runs.map(|run| match run[0] == silent {
+        true => END_OF_TEXT.repeat(run.len()),
+        false => tokenizer.decode(run),
+    })
+    .collect()
 }
 
 /// Runs of text as indented lines, with `around` what is learned from.
