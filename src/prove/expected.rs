@@ -49,11 +49,6 @@ impl Turn {
     pub(super) fn written(&self) -> Range<usize> {
         self.start.end..self.end.start
     }
-
-    /// The bytes that may be learned from.
-    pub(super) fn most(&self) -> Range<usize> {
-        self.start.start..self.end.end
-    }
 }
 
 /// The content of a message.

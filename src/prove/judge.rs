@@ -128,14 +128,18 @@ impl Judge<'_> {
 
     /// Whether each id must be learned from; `None` where it may be either.
     fn wanted(&self) -> Vec<Option<bool>> {
-        let overlaps = |a: &Range<usize>, b: Range<usize>| a.start < b.end && b.start < a.end;
+        let overlaps = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
+        // White space behind a turn may be learned from, but not with the text behind that.
+        let is_blank =
+            |span: &Range<usize>, turn: &Turn| turn.end.start <= span.start && span.end <= turn.end.end;
         let wanted = |span: &Range<usize>| {
-            let turns = &self.expected.turns;
+            let mut turns = self.expected.turns.iter();
+            let is_either = |turn: &Turn| overlaps(span, &turn.start) || is_blank(span, turn);
             // Near a turn whose beginning was not found, nothing is known.
             let is_known = self.expected.lost == 0 && !span.is_empty();
             match () {
-                () if turns.iter().any(|turn| overlaps(span, turn.written())) => Some(true),
-                () if turns.iter().any(|turn| overlaps(span, turn.most())) || !is_known => None,
+                () if turns.clone().any(|turn| overlaps(span, &turn.written())) => Some(true),
+                () if turns.any(is_either) || !is_known => None,
                 () => Some(false),
             }
         };

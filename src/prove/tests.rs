@@ -321,8 +321,9 @@ fn what_is_right_passes_and_each_single_id_that_is_not_is_found() {
                 let mut case = Case::of(&messages, write, learn);
                 // White space behind a turn may be learned from, and where a user's turn begins no prompt tells.
                 let is_free = |span: &Range<usize>| {
-                    let within = |free: &Range<usize>| free.start <= span.start && span.end <= free.end;
-                    case.expected.turns.iter().any(|turn| within(&turn.start) || within(&turn.end))
+                    let is_open = |free: &Range<usize>| free.start < span.end && span.start < free.end;
+                    let is_within = |free: &Range<usize>| free.start <= span.start && span.end <= free.end;
+                    case.expected.turns.iter().any(|turn| is_open(&turn.start) || is_within(&turn.end))
                 };
                 let known: Vec<usize> = (0..case.ids.len()).filter(|id| !is_free(&case.spans[*id])).collect();
                 if let Err(finding) = case.judge() {
