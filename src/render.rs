@@ -22,6 +22,7 @@ use crate::document::RenderedMarks;
 use crate::error::{Error, Result};
 use crate::tokenizer::Encoder;
 
+mod again;
 mod changes;
 mod chat;
 mod chat_template;
@@ -44,7 +45,7 @@ mod turns;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use changes::Changed;
+pub(crate) use again::Again;
 pub use chat_template::{ChatPrompt, ChatTemplate};
 
 use chat::{Chat, Settings};

@@ -16,7 +16,7 @@
 //!
 //! | floor | what |
 //! |---|---|
-//! | `facts`, `describe` | the facts about a source that the rest of the crate asks for; descriptions of paths |
+//! | `facts`, `record`, `describe` | the facts about a source that the rest of the crate asks for; single records, read again; descriptions of paths |
 //! | `reading` | a lane: from its splits to documents with their cursors |
 //! | `lane` | the part of a corpus that a stream reads |
 //! | `catalog` | paths, dataset directories, files and their splits, how splits are dealt, the hold-out |
@@ -55,6 +55,7 @@ mod lane;
 mod layout;
 mod problem;
 mod reading;
+mod record;
 mod rendering;
 mod split;
 mod split_size;
@@ -65,6 +66,7 @@ pub(crate) use catalog::holdout::digest;
 pub use catalog::holdout::{Holdout, Side};
 pub(crate) use catalog::origin::Origin;
 pub use describe::{RecordsFound, extension, recognize};
+pub(crate) use excerpt::{excerpt, listed};
 pub(crate) use formats::mds::TokenShard;
 pub use lane::Lane;
 pub(crate) use reading::documents::AHEAD;
