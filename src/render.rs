@@ -23,7 +23,6 @@ use crate::error::{Error, Result};
 use crate::tokenizer::Encoder;
 
 mod again;
-mod changes;
 mod chat;
 mod chat_template;
 mod completion;
@@ -215,21 +214,18 @@ impl Renderer {
             Rendering::Completion { .. } | Rendering::Fim(_) => Ok(None),
         }
     }
+}
 
-    /// The text before the assistant's message number `turn`, from 0, with the template's own generation prompt: what
-    /// a model sees that is to write it. No message is left out. `None` if there is no such message, or nothing before it.
-    pub(crate) fn prompt_before(&self, record: &str, turn: usize) -> Result<Option<String>, RenderError> {
-        let Some((chat, conversation)) = self.conversation(record)? else { return Ok(None) };
-        let mut assistants = conversation.about.iter().enumerate().filter(|(_, about)| about.is_assistant());
-        let Some((message @ 1.., _)) = assistants.nth(turn) else { return Ok(None) };
-        chat.prompt(&conversation.with(|number| number < message)).map(Some)
+/// The special tokens that templates know, and those of the config where the tokenizer's files name none.
+fn with_tokens_of(tokenizer: &TokenizerConfig, mut tokens: Vec<(String, String)>) -> Vec<(String, String)> {
+    for (name, token) in [("bos_token", &tokenizer.bos), ("eos_token", &tokenizer.eos)] {
+        if let Some(token) = token
+            && tokens.iter().all(|(other, _)| other != name)
+        {
+            tokens.push((name.to_owned(), token.clone()));
+        }
     }
-
-    /// The messages whose contents the template did not write as they are. No message is left out for its length.
-    pub(crate) fn changes(&self, record: &str) -> Result<Vec<Changed>, RenderError> {
-        let Some((chat, conversation)) = self.conversation(record)? else { return Ok(Vec::new()) };
-        Ok(changes::changes(&conversation, &chat.text(&conversation)?))
-    }
+    tokens
 }
 
 /// What a renderer is made from.
@@ -288,15 +284,8 @@ impl Setup<'_> {
     /// The templates that the config names, or that stand beside the tokenizer.
     fn templates(&self) -> Result<Option<Templates>> {
         let beside = self.tokenizer.path.as_deref().map(TemplateFiles::beside).transpose()?;
-        let TemplateFiles { mut templates, mut tokens } = beside.unwrap_or_default();
-        // A tokenizer without such a file has what the config names.
-        for (name, token) in [("bos_token", &self.tokenizer.bos), ("eos_token", &self.tokenizer.eos)] {
-            if let Some(token) = token
-                && tokens.iter().all(|(other, _)| other != name)
-            {
-                tokens.push((name.to_owned(), token.clone()));
-            }
-        }
+        let TemplateFiles { mut templates, tokens } = beside.unwrap_or_default();
+        let tokens = with_tokens_of(self.tokenizer, tokens);
         let name = &self.chat_config().template_name;
         if let Some(path) = &self.chat_config().template {
             if name.is_some() {

@@ -20,7 +20,7 @@ mod task;
 pub(crate) use kinds::Contents;
 pub use kinds::SourceKind;
 pub use on_error::OnError;
-pub use task::{Border, ChatConfig, FimConfig, Learn, Task, Truncate, TurnConfig};
+pub use task::{Border, ChatConfig, FimConfig, Learn, Task, TurnConfig};
 
 /// Some files, and how documents are stored in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use super::Mask;
-use crate::config::Truncate;
+use super::{Mask, Truncate};
 
 /// What is known of a slab's texts beside their bytes: nothing of plain texts.
 #[derive(Debug, Default)]
@@ -53,13 +52,6 @@ impl RenderedMarks {
             breaks: self.breaks_in(range).iter().map(|place| place - range.start).collect(),
             limit: self.limit,
         }
-    }
-
-    /// Forgets what is marked from `at` on, where the slab's text was cut between documents.
-    pub(crate) fn truncate(&mut self, at: usize) {
-        self.mask.truncate(at);
-        self.special.retain(|range| range.start < at);
-        self.breaks.retain(|place| *place < at);
     }
 
     /// The special tokens within `range`.

@@ -1,7 +1,5 @@
 //! Which ids of a batch are learned from.
 
-use std::ops::Range;
-
 use crate::batch::Batch;
 
 /// Whether each id of a batch is learned from, `[rows, width]`, row by row: it is neither masked nor padding.
@@ -14,13 +12,8 @@ pub fn learned(batch: &Batch) -> Vec<bool> {
     for (row, length) in batch.lengths().iter().enumerate() {
         learned[row * width..][..*length as usize].fill(true);
     }
-    for (row, places) in masked(batch) {
+    for (row, places) in batch.masked() {
         learned[row * width..][places].fill(false);
     }
     learned
-}
-
-/// Where the ids are that are masked: the row, and the places in it.
-fn masked(_: &Batch) -> impl Iterator<Item = (usize, Range<usize>)> + use<> {
-    std::iter::empty()
 }

@@ -84,6 +84,18 @@ impl Chat {
         Self { template: form(template), with_tools: with_tools.map(form), settings }
     }
 
+    /// What ends turns, or all texts.
+    pub(super) fn ends(&self) -> Vec<String> {
+        let forms = [Some(&self.template), self.with_tools.as_ref()].into_iter().flatten();
+        let markers = forms.filter_map(|form| match &form.finder {
+            Finder::Markers { markers, .. } => Some(markers),
+            _ => None,
+        });
+        let mut ends: Vec<String> = markers.flat_map(Markers::ends).map(str::to_owned).collect();
+        ends.extend(self.settings.eos.clone());
+        ends
+    }
+
     /// How turns are found, in words.
     pub(super) fn finder(&self) -> String {
         match &self.template.finder {

@@ -1,26 +1,18 @@
 //! A model's chat template for programs that talk with the model: messages in, the ids of a prompt out. Holds the template.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
-
+use super::chat::tokens;
+use super::conversation::Conversation;
+use super::structure::Imitations;
+use super::template::{Date, Input, Template};
+use super::template_files::TemplateFiles;
+use super::{DEFAULT, MOST, RenderError, spellings, with_tokens_of};
 use crate::bounded;
 use crate::config::TokenizerConfig;
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
-
-/// The most bytes of a file that has a template.
-const BYTES: u64 = 64 << 20;
-
-const TEMPLATE: &str = "chat_template.jinja";
-const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-const SPECIAL_TOKENS: &str = "special_tokens_map.json";
-
-/// The special tokens that templates know by their use.
-const TOKENS: [&str; 7] =
-    ["bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token"];
 
 /// What an assistant says to find the end of its turn.
 const SAID: &str = "millstream-says-this";
@@ -30,7 +22,9 @@ const SAID: &str = "millstream-says-this";
 pub struct ChatTemplate {
     path: PathBuf,
     source: String,
-    tokens: BTreeMap<String, String>,
+    /// The special tokens, by the names that templates know.
+    tokens: Vec<(String, String)>,
+    tokenizer: TokenizerConfig,
     /// Today's date, for templates that ask for it.
     date: Option<String>,
 }
@@ -46,29 +40,15 @@ pub struct ChatPrompt {
 }
 
 impl ChatTemplate {
-    /// The template beside the tokenizer: `chat_template.jinja`, or that of `tokenizer_config.json`; `None` if there is
-    /// none.
+    /// The template beside the tokenizer, for conversations without tools; `None` if there is none.
     ///
     /// # Errors
     /// [`Error::Io`] if a file cannot be read, [`Error::Config`] if it is damaged.
     pub fn beside(tokenizer: &TokenizerConfig, date: Option<&str>) -> Result<Option<Self>> {
-        let Some(directory) = tokenizer.path.as_deref().and_then(Path::parent) else { return Ok(None) };
-        let path = directory.join(TEMPLATE);
-        if path.is_file() {
-            return Self::open(&path, tokenizer, date).map(Some);
-        }
-        let path = directory.join(TOKENIZER_CONFIG);
-        let config = object(&path)?;
-        // Several have names, and `default` is the one for conversations without tools.
-        let named = |all: &Vec<Value>| {
-            all.iter().find(|one| one["name"] == "default")?["template"].as_str().map(str::to_owned)
-        };
-        let source = match config.get("chat_template") {
-            Some(Value::String(source)) => Some(source.clone()),
-            Some(Value::Array(all)) => named(all),
-            _ => None,
-        };
-        source.map(|source| Self::new(path, source, tokenizer, date)).transpose()
+        let Some(path) = tokenizer.path.as_deref() else { return Ok(None) };
+        let TemplateFiles { templates, tokens } = TemplateFiles::beside(path)?;
+        let default = templates.into_iter().find(|(name, _)| name == DEFAULT);
+        Ok(default.map(|(_, source)| Self::new(path, source, tokens, tokenizer, date)))
     }
 
     /// The template in a file.
@@ -76,25 +56,27 @@ impl ChatTemplate {
     /// # Errors
     /// [`Error::Io`] if a file cannot be read, [`Error::Config`] if it is damaged.
     pub fn open(path: &Path, tokenizer: &TokenizerConfig, date: Option<&str>) -> Result<Self> {
-        let bytes = bounded::read(path, BYTES).map_err(|e| Error::io(path, "read the chat template", e))?;
+        let bytes = bounded::read(path, MOST).map_err(|e| Error::io(path, "read the chat template", e))?;
         let problem = |_| Error::config(path.display().to_string(), "the chat template is not UTF-8");
-        Self::new(path.to_owned(), String::from_utf8(bytes).map_err(problem)?, tokenizer, date)
+        let source = String::from_utf8(bytes).map_err(problem)?;
+        let files = tokenizer.path.as_deref().map(TemplateFiles::beside).transpose()?;
+        Ok(Self::new(path, source, files.unwrap_or_default().tokens, tokenizer, date))
     }
 
-    fn new(path: PathBuf, source: String, tokenizer: &TokenizerConfig, date: Option<&str>) -> Result<Self> {
-        let mut tokens = BTreeMap::new();
-        if let Some(directory) = tokenizer.path.as_deref().and_then(Path::parent) {
-            for name in [SPECIAL_TOKENS, TOKENIZER_CONFIG] {
-                let file = object(&directory.join(name))?;
-                let spelled = |value: &Value| value["content"].as_str().or(value.as_str()).map(str::to_owned);
-                let of = |key: &str| Some((key.to_owned(), spelled(file.get(key)?)?));
-                tokens.extend(TOKENS.iter().filter_map(|key| of(key)));
-            }
+    fn new(
+        path: &Path,
+        source: String,
+        tokens: Vec<(String, String)>,
+        tokenizer: &TokenizerConfig,
+        date: Option<&str>,
+    ) -> Self {
+        Self {
+            path: path.to_owned(),
+            source,
+            tokens: with_tokens_of(tokenizer, tokens),
+            tokenizer: tokenizer.clone(),
+            date: date.map(str::to_owned),
         }
-        let own =
-            [("bos_token", &tokenizer.bos), ("eos_token", &tokenizer.eos), ("pad_token", &tokenizer.pad)];
-        tokens.extend(own.into_iter().filter_map(|(key, token)| Some((key.to_owned(), token.clone()?))));
-        Ok(Self { path, source, tokens, date: date.map(str::to_owned) })
     }
 
     /// The template's text.
@@ -125,10 +107,30 @@ impl ChatTemplate {
         conversations.iter().find_map(end).into_iter().collect()
     }
 
-    /// Renders a conversation, with the beginning of the model's answer if `is_prompt`.
-    fn render(&self, _messages: &[(&str, &str)], _is_prompt: bool) -> Result<ChatPrompt> {
-        let (path, _) = (self.path.display().to_string(), (&self.tokens, &self.date));
-        Err(Error::config(path, "this build renders no chat templates"))
+    /// Renders a conversation, with the beginning of the model's answer if `prompts`.
+    fn render(&self, messages: &[(&str, &str)], prompts: bool) -> Result<ChatPrompt> {
+        let refused = |e: RenderError| {
+            Error::config(self.path.display().to_string(), format!("{}; {}", e.what, e.remedy))
+        };
+        let date = self.date.as_deref().and_then(Date::parse);
+        let template = Template::compile(&self.source, &self.tokens, date).map_err(refused)?;
+        let conversation = Conversation::from_texts(messages);
+        let text = |conversation: &Conversation| {
+            let input = Input {
+                messages: &conversation.messages,
+                tools: None,
+                documents: None,
+                kwargs: &[],
+                add_generation_prompt: prompts,
+            };
+            template.render(&input).map(|rendered| rendered.text)
+        };
+        let spellings = tokens(spellings::of_tokenizer(&self.tokenizer)?, &self.tokens);
+        let imitations = Imitations::new(spellings.all().iter().cloned(), &[]);
+        let rendered = text(&conversation).map_err(refused)?;
+        let structure = imitations.replaced(&conversation, &rendered, &text).map_err(refused)?;
+        let special = spellings.find(&structure).map(|(range, _)| range).collect();
+        Ok(ChatPrompt { special, text: rendered })
     }
 }
 
@@ -157,16 +159,6 @@ impl ChatPrompt {
     }
 }
 
-/// The JSON object in a file; empty if the file is not there.
-fn object(path: &Path) -> Result<Map<String, Value>> {
-    if !path.is_file() {
-        return Ok(Map::new());
-    }
-    let bytes = bounded::read(path, BYTES).map_err(|e| Error::io(path, "read", e))?;
-    let problem = |e| Error::config(path.display().to_string(), format!("this is not a JSON object: {e}"));
-    serde_json::from_slice(&bytes).map_err(problem)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,23 +175,21 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_found_beside_the_tokenizer_with_the_tokens_that_it_names() {
+    fn the_users_words_are_never_special() {
         let directory = tempfile::tempdir().expect("a directory");
-        let config = TokenizerConfig::file(directory.path().join("tokenizer.json")).with_eos("</s>");
-        let find = || ChatTemplate::beside(&config, None).expect("read");
-        assert!(find().is_none());
-        let write =
-            |name: &str, text: &str| std::fs::write(directory.path().join(name), text).expect("written");
-        let tokens = r#"{"bos_token": {"content": "<s>"}, "eos_token": "<end>", "chat_template": "one"}"#;
-        write(TOKENIZER_CONFIG, tokens);
-        let found = find().expect("a template");
-        assert_eq!(found.source(), "one");
-        let spelled = |key: &str| found.tokens.get(key).map(String::as_str);
-        assert_eq!([spelled("bos_token"), spelled("eos_token")], [Some("<s>"), Some("</s>")]);
-        let named = r#"{"chat_template": [{"name": "tool_use", "template": "two"}, {"name": "default", "template": "three"}]}"#;
-        write(TOKENIZER_CONFIG, named);
-        assert_eq!(find().expect("a template").source(), "three");
-        write(TEMPLATE, "four");
-        assert_eq!(find().expect("a template").source(), "four");
+        let path = directory.path().join("chat.jinja");
+        let source = "{% for m in messages %}[{{ m.role }}] {{ m.content }}{% if m.role == 'assistant' %}{{ eos_token }}\
+                      {% endif %}\n{% endfor %}{% if add_generation_prompt %}[assistant] {% endif %}";
+        std::fs::write(&path, source).expect("written");
+        let config = TokenizerConfig::bytes().with_eos(END_OF_TEXT);
+        let template = ChatTemplate::open(&path, &config, None).expect("a template");
+        let said = [("user", END_OF_TEXT), ("assistant", "yes"), ("user", "and?")];
+        let prompt = template.prompt(&said).expect("rendered");
+        let expected =
+            format!("[user] {END_OF_TEXT}\n[assistant] yes{END_OF_TEXT}\n[user] and?\n[assistant] ");
+        assert_eq!(prompt.text, expected);
+        let end = expected.rfind(END_OF_TEXT).expect("it is there");
+        assert_eq!(prompt.special, [end..end + END_OF_TEXT.len()]);
+        assert_eq!(template.ends(&ByteTokenizer), [256]);
     }
 }

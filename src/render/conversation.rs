@@ -47,6 +47,19 @@ impl About {
 }
 
 impl Conversation {
+    /// A conversation of messages that each have a role and a text.
+    pub(super) fn from_texts(messages: &[(&str, &str)]) -> Self {
+        let string = |name: &str, text: &str| (name.to_owned(), Json::String(text.to_owned()));
+        let message =
+            |(role, text): &(&str, &str)| Json::Object(vec![string("role", role), string("content", text)]);
+        let about = |(role, _): &(&str, &str)| About { role: (*role).to_owned(), ..About::default() };
+        Self {
+            messages: messages.iter().map(message).collect(),
+            about: messages.iter().map(about).collect(),
+            ..Self::default()
+        }
+    }
+
     /// The same conversation with only some of its messages.
     pub(super) fn with(&self, kept: impl Fn(usize) -> bool) -> Self {
         let numbers: Vec<usize> = (0..self.messages.len()).filter(|number| kept(*number)).collect();

@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::changes::Change;
 use super::*;
 use crate::config::{Border, FimConfig, Learn, SourceKind, TurnConfig};
 
@@ -208,13 +207,6 @@ fn reasoning_that_the_template_moves_is_the_templates() {
     let tags = ["<|im_start|>", "<|im_end|>"].repeat(3);
     let tags = [&tags[..], &["<|im_start|>", "<think>", "</think>", "\n\n", "<|im_end|>"]].concat();
     assert_eq!(special(&text), tags);
-    assert_eq!(
-        renderer.prompt_before(&record.to_string(), 1),
-        Ok(Some(text.text[..text.text.find("r4").expect("it is there")].to_owned()))
-    );
-    let changes = renderer.changes(&record.to_string()).expect("a conversation");
-    let changes: Vec<_> = changes.iter().map(|changed| (changed.message, changed.change)).collect();
-    assert_eq!(changes, [(1, Change::ReasoningDropped)]);
     // A record's own variables change the prompt.
     let mut record = chat(&[("u", "1"), ("a", "2")]);
     record["messages"][1]["content"] = json!("<think>\n\n</think>2");

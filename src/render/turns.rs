@@ -137,6 +137,12 @@ impl Markers {
         marks.filter(|(_, meaning)| **meaning == Meaning::Begin).map(|(spelling, _)| spelling.text.as_str())
     }
 
+    /// The texts that end a turn.
+    pub(super) fn ends(&self) -> impl Iterator<Item = &str> {
+        let marks = self.spellings.all().iter().zip(&self.meanings);
+        marks.filter(|(_, meaning)| **meaning == Meaning::End).map(|(spelling, _)| spelling.text.as_str())
+    }
+
     /// The turns of a text. `structure` is the text with other letters for what somebody imitates.
     pub(super) fn turns(&self, text: &str, structure: &str) -> Result<Vec<Turn>, RenderError> {
         let mut finding = Finding { turns: Vec::new(), open: None, is_paused: false };

@@ -68,11 +68,6 @@ impl StoredIds {
         self.origin().is_rendered
     }
 
-    /// Whether they were made from rendered texts, which have all their special tokens.
-    pub(crate) fn is_rendered(&self) -> bool {
-        false
-    }
-
     /// Appends the ids `range`.
     pub(crate) fn append(&self, range: Range<usize>, into: &mut Vec<u32>) {
         match self {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::SourceConfig;
 use crate::config::SEED;
 use crate::config::bounds::{Bound, Bounded, Limit, Number};
+use crate::document::Truncate;
 use crate::error::{Error, Result};
 
 /// What each record of a source is, and so what becomes its text.
@@ -174,23 +175,6 @@ pub struct TurnConfig {
     pub begin: String,
     /// What ends it. It is learned from.
     pub end: String,
-}
-
-/// What happens to a conversation that is longer than a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Truncate {
-    /// Its oldest turns leave, whole; the system prompt stays. One whose last turns do not fit is left out.
-    #[default]
-    Turns,
-    /// Its first ids are cut off.
-    Start,
-    /// Its last ids are cut off.
-    End,
-    /// It is left out.
-    Drop,
 }
 
 /// How the text is encoded where the model begins to write.
