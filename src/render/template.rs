@@ -93,14 +93,20 @@ impl Template {
     ///
     /// `tokens` are the special tokens by the names that templates know them by, such as `bos_token`. `date` is what
     /// `strftime_now` tells.
-    pub(crate) fn compile(source: &str, tokens: &[(String, String)], date: Option<Date>) -> Result<Self, RenderError> {
+    pub(crate) fn compile(
+        source: &str,
+        tokens: &[(String, String)],
+        date: Option<Date>,
+    ) -> Result<Self, RenderError> {
         let mut env = Environment::empty();
         program::add_operators(&mut env);
         filters::add(&mut env);
         tests::add(&mut env);
         functions::add(&mut env, date);
         env.set_formatter(write);
-        env.set_unknown_method_callback(|state, value, name, args| methods::of_value(state, value, name, args));
+        env.set_unknown_method_callback(|state, value, name, args| {
+            methods::of_value(state, value, name, args)
+        });
         let compiled = source::prepare(source).and_then(|source| Program::compile(source, &env));
         let program = compiled.map_err(|e| RenderError {
             what: format!("the chat template cannot be read: {}", describe(&e)),
@@ -161,11 +167,16 @@ impl Template {
         }
         let mut env = self.env.clone();
         env.set_fuel(Some(fuel));
-        let text = self.program.run(&env, Value::from_object(Variables(variables))).map_err(|e| failed(&e))?;
+        let text =
+            self.program.run(&env, Value::from_object(Variables(variables))).map_err(|e| failed(&e))?;
         if text.len() > MOST_BYTES {
             return Err(failed(&Error::from(ErrorKind::OutOfFuel)));
         }
-        Ok(if self.marks_generation { without_marks(text) } else { TemplateText { text, generated: Vec::new() } })
+        Ok(if self.marks_generation {
+            without_marks(text)
+        } else {
+            TemplateText { text, generated: Vec::new() }
+        })
     }
 }
 
@@ -231,7 +242,8 @@ fn room(state: &State, bytes: usize) -> Result<(), Error> {
 /// The innermost reason of an error, and its line.
 fn describe(error: &Error) -> String {
     let mut inner = error;
-    while let Some(next) = std::error::Error::source(inner).and_then(|source| source.downcast_ref::<Error>()) {
+    while let Some(next) = std::error::Error::source(inner).and_then(|source| source.downcast_ref::<Error>())
+    {
         inner = next;
     }
     let what = inner.detail().map_or_else(|| inner.kind().to_string(), str::to_owned);

@@ -26,7 +26,7 @@ fn spend(budget: &mut usize) -> Result<(), Error> {
 pub(super) fn equal(a: &Value, b: &Value, budget: &mut usize) -> Result<bool, Error> {
     spend(budget)?;
     match (a.as_object(), b.as_object()) {
-        (Some(one), Some(other)) if one.is_same_object(other) => Ok(true),
+        (Some(one), Some(other)) if objects::is_same(one, other) => Ok(true),
         (Some(_), Some(_)) => match (seq(a), seq(b), dict(a), dict(b)) {
             (Some(a), Some(b), ..) => same_seqs(a, b, budget),
             (.., Some(a), Some(b)) => same_dicts(a, b, budget),
@@ -98,7 +98,10 @@ pub(super) fn contains(state: &State, container: &Value, item: &Value) -> Result
         state.consume_fuel(text.len() as u64 / 64)?;
         return match item.as_str() {
             Some(part) => Ok(text.contains(part)),
-            None => fail(format!("'in <string>' requires string as left operand, not {}", objects::type_name(item))),
+            None => fail(format!(
+                "'in <string>' requires string as left operand, not {}",
+                objects::type_name(item)
+            )),
         };
     }
     if let Some(dict) = dict(container) {

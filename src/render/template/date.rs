@@ -29,13 +29,15 @@ const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday",
 impl Date {
     /// Reads a date such as `2026-11-28`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.split('-').map(|part| part.bytes().all(|byte| byte.is_ascii_digit()).then_some(part));
+        let mut parts =
+            text.split('-').map(|part| part.bytes().all(|byte| byte.is_ascii_digit()).then_some(part));
         let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
         if (year.len(), month.len(), day.len()) != (4, 2, 2) || parts.next().is_some() {
             return None;
         }
         let date = Self { year: year.parse().ok()?, month: month.parse().ok()?, day: day.parse().ok()? };
-        let valid = date.year > 0 && (1..=12).contains(&date.month) && (1..=date.days_of_month()).contains(&date.day);
+        let valid =
+            date.year > 0 && (1..=12).contains(&date.month) && (1..=date.days_of_month()).contains(&date.day);
         valid.then_some(date)
     }
 
@@ -108,7 +110,8 @@ impl Date {
             text
         };
         let two = |value: u16| number(value, 2, '0');
-        let word = |word: &str| if matches!(flag, Some('^' | '#')) { word.to_uppercase() } else { word.to_owned() };
+        let word =
+            |word: &str| if matches!(flag, Some('^' | '#')) { word.to_uppercase() } else { word.to_owned() };
         let weekday = self.day_of_week();
         let (day_name, month_name) = (DAYS[usize::from(weekday)], MONTHS[usize::from(self.month) - 1]);
         let (month, day) = (u16::from(self.month), u16::from(self.day));
@@ -162,7 +165,17 @@ mod tests {
         for text in ["2026-11-28", "2024-02-29", "2000-02-29", "0001-01-01"] {
             assert_eq!(Date::parse(text).expect(text).strftime("%F"), text);
         }
-        for text in ["2026-11-31", "2023-02-29", "1900-02-29", "2026-13-01", "2026-1-01", "2026-11-28-", "today", "+026-11-28", ""] {
+        for text in [
+            "2026-11-31",
+            "2023-02-29",
+            "1900-02-29",
+            "2026-13-01",
+            "2026-1-01",
+            "2026-11-28-",
+            "today",
+            "+026-11-28",
+            "",
+        ] {
             assert_eq!(Date::parse(text), None, "{text}");
         }
     }
@@ -181,7 +194,8 @@ mod tests {
         ] {
             assert_eq!(date.strftime(format), text);
         }
-        let weeks = ["2024-12-30", "2021-01-03", "2020-12-31"].map(|day| Date::parse(day).expect(day).strftime("%G-%V"));
+        let weeks = ["2024-12-30", "2021-01-03", "2020-12-31"]
+            .map(|day| Date::parse(day).expect(day).strftime("%G-%V"));
         assert_eq!(weeks, ["2025-01", "2020-53", "2020-53"]);
     }
 }

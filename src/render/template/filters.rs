@@ -174,7 +174,11 @@ fn items_filter(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Erro
     let [value] = bind(["value"], args)?;
     let value = required(value, "value")?;
     let Some(dict) = dict(&value) else {
-        return if value.is_undefined() { Seq::iterator(state, Vec::new()) } else { fail("Can only get item pairs from a mapping.") };
+        return if value.is_undefined() {
+            Seq::iterator(state, Vec::new())
+        } else {
+            fail("Can only get item pairs from a mapping.")
+        };
     };
     let pairs = dict.entries.iter().map(|(key, value)| Seq::tuple(state, vec![key.clone(), value.clone()]));
     Seq::iterator(state, pairs.collect::<Result<_, _>>()?)
@@ -223,7 +227,10 @@ fn indent(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     };
     let text = text_of(&value)?.to_owned() + "\n";
     let ends = |char: char| {
-        matches!(char, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+        matches!(
+            char,
+            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+        )
     };
     let lines = text.matches(ends).count();
     room(state, text.len().saturating_add(lines.saturating_mul(indent.len() + 1)))?;
@@ -255,7 +262,11 @@ fn truncate(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
         return Ok(value);
     }
     let start: String = text.chars().take(usize::try_from(kept).unwrap_or(usize::MAX)).collect();
-    let start = if flag(kill.as_ref(), false) { &start } else { start.rsplit_once(' ').map_or(&*start, |(start, _)| start) };
+    let start = if flag(kill.as_ref(), false) {
+        &start
+    } else {
+        start.rsplit_once(' ').map_or(&*start, |(start, _)| start)
+    };
     Ok(Value::from(start.to_owned() + &end))
 }
 
@@ -264,7 +275,9 @@ fn format_filter(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Err
     let format = string(&placed[0])?;
     let values = match (named.is_empty(), placed.len()) {
         (true, _) => Seq::tuple(state, placed[1..].to_vec())?,
-        (false, 1) => Dict::make(state, named.into_iter().map(|(name, value)| (Value::from(name), value)).collect())?,
+        (false, 1) => {
+            Dict::make(state, named.into_iter().map(|(name, value)| (Value::from(name), value)).collect())?
+        }
         (false, _) => return fail("can't handle positional and keyword arguments at the same time"),
     };
     format::percent(state, &format, &values)
@@ -283,7 +296,9 @@ fn round(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let value = required(value, "value")?;
     let precision = int_or(precision.as_ref(), 0)?.clamp(-400, 400) as i32;
     let method = method.map_or(Ok("common".to_owned()), |method| string(&method))?;
-    let Some(number) = Number::of(&value) else { return fail(format!("a {} cannot be rounded", type_name(&value))) };
+    let Some(number) = Number::of(&value) else {
+        return fail(format!("a {} cannot be rounded", type_name(&value)));
+    };
     let scale = 10f64.powi(precision);
     let rounded = match (method.as_str(), number) {
         ("common", Number::Int(_)) if precision >= 0 => return Ok(value),
@@ -309,10 +324,15 @@ fn int_filter(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let value = required(value, "value")?;
     let otherwise = otherwise.unwrap_or_else(|| Value::from(0));
     let from_float = |value: f64| {
-        (value.is_finite() && value.abs() < 1e38).then(|| operators::from_int(value.trunc() as i128)).unwrap_or(otherwise.clone())
+        (value.is_finite() && value.abs() < 1e38)
+            .then(|| operators::from_int(value.trunc() as i128))
+            .unwrap_or(otherwise.clone())
     };
     if let Some(text) = value.as_str() {
-        let base = u32::try_from(int_or(base.as_ref(), 10)?).ok().filter(|base| (2..=36).contains(base)).unwrap_or(10);
+        let base = u32::try_from(int_or(base.as_ref(), 10)?)
+            .ok()
+            .filter(|base| (2..=36).contains(base))
+            .unwrap_or(10);
         let digits = number_text(text);
         let (sign, size) = match digits.strip_prefix('-') {
             Some(size) => ("-", size),
@@ -325,7 +345,9 @@ fn int_filter(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
             _ => "",
         };
         let size = size.strip_prefix(prefix).unwrap_or(size);
-        if !size.starts_with(['+', '-']) && let Ok(value) = i128::from_str_radix(&format!("{sign}{size}"), base) {
+        if !size.starts_with(['+', '-'])
+            && let Ok(value) = i128::from_str_radix(&format!("{sign}{size}"), base)
+        {
             return Ok(operators::from_int(value));
         }
         return Ok(parse_float(text).map_or(otherwise.clone(), from_float));
@@ -354,7 +376,9 @@ fn number_text(text: &str) -> String {
     let text = text.trim_matches(strings::is_space);
     let bytes = text.as_bytes();
     let between = |i: usize| {
-        i > 0 && bytes[i - 1].is_ascii_alphanumeric() && bytes.get(i + 1).is_some_and(u8::is_ascii_alphanumeric)
+        i > 0
+            && bytes[i - 1].is_ascii_alphanumeric()
+            && bytes.get(i + 1).is_some_and(u8::is_ascii_alphanumeric)
     };
     text.char_indices().filter(|(i, char)| *char != '_' || !between(*i)).map(|(_, char)| char).collect()
 }
@@ -381,7 +405,8 @@ fn attribute_of(state: &State, item: &Value, attribute: &Value) -> Result<Value,
     let Some(path) = attribute.as_str() else { return operators::item(state, item, attribute) };
     let mut value = item.clone();
     for part in path.split('.') {
-        let place = part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse::<i64>().ok()).flatten();
+        let place =
+            part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse::<i64>().ok()).flatten();
         value = operators::item(state, &value, &place.map_or_else(|| Value::from(part), Value::from))?;
     }
     Ok(value)
@@ -428,7 +453,9 @@ fn choose(state: &mut State<'_, '_>, args: &[Value], by_attribute: bool, keep: b
     let mut rest = &placed[1..];
     let mut attribute = None;
     if by_attribute {
-        let Some((first, others)) = rest.split_first() else { return fail("Missing parameter for attribute name") };
+        let Some((first, others)) = rest.split_first() else {
+            return fail("Missing parameter for attribute name");
+        };
         (attribute, rest) = (Some(first.clone()), others);
     }
     let mut chosen = Vec::new();
@@ -469,7 +496,8 @@ fn sort_key(state: &State, item: &Value, attribute: Option<&Value>, case: bool) 
         None => Ok(small(item.clone())),
         Some(attribute) => match attribute.as_str() {
             Some(several) if several.contains(',') => {
-                let keys = several.split(',').map(|part| Ok(small(attribute_of(state, item, &Value::from(part))?)));
+                let keys =
+                    several.split(',').map(|part| Ok(small(attribute_of(state, item, &Value::from(part))?)));
                 Seq::list(state, keys.collect::<Result<_, Error>>()?)
             }
             _ => Ok(small(attribute_of(state, item, attribute)?)),
@@ -505,7 +533,9 @@ fn sort(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
 fn dictsort(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let [value, case, by, reverse] = bind(["value", "case_sensitive", "by", "reverse"], args)?;
     let value = required(value, "value")?;
-    let Some(dict) = dict(&value) else { return fail(format!("'{}' object has no attribute 'items'", type_name(&value))) };
+    let Some(dict) = dict(&value) else {
+        return fail(format!("'{}' object has no attribute 'items'", type_name(&value)));
+    };
     let by = by.map_or(Ok("key".to_owned()), |by| string(&by))?;
     let case = flag(case.as_ref(), false);
     let mut keyed = Vec::new();
@@ -573,7 +603,9 @@ fn tojson(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
             }
         }),
     };
-    let (between, after_key) = match some(separators.as_ref()).map(|pair| places(pair).map(|pair| pair.items.as_slice())) {
+    let (between, after_key) = match some(separators.as_ref())
+        .map(|pair| places(pair).map(|pair| pair.items.as_slice()))
+    {
         None => (if indent.is_some() { "," } else { ", " }.to_owned(), ": ".to_owned()),
         Some(Some([between, after_key])) => (text_of(between)?.to_owned(), text_of(after_key)?.to_owned()),
         Some(_) => return fail("separators are a pair of strings"),

@@ -90,7 +90,9 @@ impl Spec {
                 _ => general(size, precision.max(1), self.alternate),
             }
         };
-        if self.group && let Some(end) = body.find(|char: char| !char.is_ascii_digit()).or(Some(body.len())) {
+        if self.group
+            && let Some(end) = body.find(|char: char| !char.is_ascii_digit()).or(Some(body.len()))
+        {
             body = grouped(&body[..end]) + &body[end..];
         }
         if kind.is_ascii_uppercase() {
@@ -120,7 +122,8 @@ fn scientific(size: f64, precision: usize) -> String {
 
 fn general(size: f64, precision: usize, keep_zeros: bool) -> String {
     let text = format!("{size:.*e}", precision - 1);
-    let exponent: i32 = text.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or_default();
+    let exponent: i32 =
+        text.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or_default();
     let plain = (-4..precision as i32).contains(&exponent);
     let text = match plain {
         true => format!("{size:.*}", (precision as i32 - 1 - exponent).max(0) as usize),
@@ -152,7 +155,9 @@ pub(super) fn percent(state: &State, format: &str, values: &Value) -> Result<Val
         if chars.peek() == Some(&'(') {
             let name: String = chars.by_ref().skip(1).take_while(|char| *char != ')').collect();
             let Some(dict) = dict(values) else { return fail("format requires a mapping") };
-            let Some(value) = dict.get_str(&name) else { return fail(format!("the key '{name}' is not in the dict")) };
+            let Some(value) = dict.get_str(&name) else {
+                return fail(format!("the key '{name}' is not in the dict"));
+            };
             (named, used_names) = (Some(value.clone()), true);
         }
         let mut next = |named: Option<Value>| match named.or_else(|| rest.pop()) {
@@ -173,7 +178,8 @@ pub(super) fn percent(state: &State, format: &str, values: &Value) -> Result<Val
             if chars.next_if_eq(&'*').is_none() {
                 return Ok(Spec::number(chars)?.map(|number| number as i128));
             }
-            let number = operators::int(&next(None)?).filter(|number| number.unsigned_abs() <= MOST_WIDTH as u128);
+            let number =
+                operators::int(&next(None)?).filter(|number| number.unsigned_abs() <= MOST_WIDTH as u128);
             number.map_or_else(|| fail("* wants int"), |number| Ok(Some(number)))
         };
         let width = star(&mut chars)?.unwrap_or(0);
@@ -316,10 +322,10 @@ fn formatted(state: &State, value: &Value, format: &str) -> Result<String, Error
         (None | Some('d' | 'x' | 'X' | 'o' | 'b'), Some(Number::Int(number))) if spec.precision.is_none() => {
             spec.int(state, number, kind.unwrap_or('d'))
         }
-        (Some('%'), Some(number)) => {
-            spec.float(state, number.float() * 100.0, 'f').map(|text| text + "%")
+        (Some('%'), Some(number)) => spec.float(state, number.float() * 100.0, 'f').map(|text| text + "%"),
+        (Some(kind @ ('e' | 'E' | 'f' | 'F' | 'g' | 'G')), Some(number)) => {
+            spec.float(state, number.float(), kind)
         }
-        (Some(kind @ ('e' | 'E' | 'f' | 'F' | 'g' | 'G')), Some(number)) => spec.float(state, number.float(), kind),
         (None, Some(Number::Float(number))) if spec.precision.is_none() => {
             let mut body = String::new();
             text::write_float(&mut body, number.abs());

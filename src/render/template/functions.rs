@@ -15,7 +15,8 @@ pub(super) fn add(env: &mut Environment<'_>, date: Option<Date>) {
             Dict::make(state, entries)
         }),
         ("namespace", |state, args| {
-            let entries = entries(state, args)?.into_iter().map(|(name, value)| Ok((text(&name)?.to_owned(), value)));
+            let entries =
+                entries(state, args)?.into_iter().map(|(name, value)| Ok((text(&name)?.to_owned(), value)));
             let entries = entries.collect::<Result<_, Error>>()?;
             Namespace::make(state, entries)
         }),
@@ -70,7 +71,9 @@ fn range(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
         return fail("range() arg 3 must not be zero");
     }
     let [start, stop, step] = [start, stop, step].map(i64::try_from);
-    let (Ok(start), Ok(stop), Ok(step)) = (start, stop, step) else { return fail("a number of the range is too large") };
+    let (Ok(start), Ok(stop), Ok(step)) = (start, stop, step) else {
+        return fail("a number of the range is too large");
+    };
     let (from, to, by) = (i128::from(start), i128::from(stop), i128::from(step));
     let count = if by > 0 { (to - from + by - 1) / by } else { (from - to - by - 1) / -by };
     if count > LONGEST_RANGE {

@@ -40,7 +40,8 @@ pub(super) fn of_dict(state: &State, dict: &Arc<Dict>, name: &str, args: &[Value
         }
         "items" => {
             let [] = bind([], args)?;
-            let pairs = dict.entries.iter().map(|(key, value)| Seq::tuple(state, vec![key.clone(), value.clone()]));
+            let pairs =
+                dict.entries.iter().map(|(key, value)| Seq::tuple(state, vec![key.clone(), value.clone()]));
             view("dict_items", pairs.collect::<Result<_, _>>()?)
         }
         "keys" => {

@@ -95,7 +95,12 @@ impl Object for Seq {
         self.kind == Kind::Iterator || !self.items.is_empty()
     }
 
-    fn call_method(self: &Arc<Self>, state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<Value, Error> {
+    fn call_method(
+        self: &Arc<Self>,
+        state: &mut State<'_, '_>,
+        name: &str,
+        args: &[Value],
+    ) -> Result<Value, Error> {
         methods::of_seq(state, self, name, args)
     }
 
@@ -196,7 +201,12 @@ impl Object for Dict {
         Some(self.entries.len())
     }
 
-    fn call_method(self: &Arc<Self>, state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<Value, Error> {
+    fn call_method(
+        self: &Arc<Self>,
+        state: &mut State<'_, '_>,
+        name: &str,
+        args: &[Value],
+    ) -> Result<Value, Error> {
         methods::of_dict(state, self, name, args)
     }
 
@@ -355,7 +365,26 @@ fn depth_around<'a>(parts: impl IntoIterator<Item = &'a Value>) -> Result<usize,
             0
         });
     }
-    if deepest < DEEPEST { Ok(deepest + 1) } else { fail(format!("a value nests deeper than {DEEPEST} levels")) }
+    if deepest < DEEPEST {
+        Ok(deepest + 1)
+    } else {
+        fail(format!("a value nests deeper than {DEEPEST} levels"))
+    }
+}
+
+/// Whether two objects are one.
+pub(super) fn is_same(one: &DynObject, other: &DynObject) -> bool {
+    fn both<T: Object + 'static>(one: &DynObject, other: &DynObject) -> bool {
+        match (one.downcast_ref::<T>(), other.downcast_ref::<T>()) {
+            (Some(one), Some(other)) => std::ptr::eq(one, other),
+            _ => false,
+        }
+    }
+    both::<Seq>(one, other)
+        || both::<Dict>(one, other)
+        || both::<Namespace>(one, other)
+        || both::<Bound>(one, other)
+        || both::<Function>(one, other)
 }
 
 pub(super) fn check_hashable(key: &Value) -> Result<(), Error> {
@@ -420,7 +449,9 @@ pub(super) fn items(state: &State, value: &Value) -> Result<Vec<Value>, Error> {
 
 /// Whether Python could iterate it.
 pub(super) fn is_iterable(value: &Value) -> bool {
-    matches!(value.kind(), ValueKind::Undefined | ValueKind::String) || seq(value).is_some() || dict(value).is_some()
+    matches!(value.kind(), ValueKind::Undefined | ValueKind::String)
+        || seq(value).is_some()
+        || dict(value).is_some()
 }
 
 /// A value of JSON. `see` is shown every string.
@@ -448,7 +479,10 @@ fn from_json_at(json: &Json, see: &mut impl FnMut(&str)) -> (Value, usize) {
             });
             let items = items.collect();
             let depth = deepest + 1;
-            return (Value::from_object(Seq { kind: Kind::List, items, depth, taken: AtomicBool::new(false) }), depth);
+            return (
+                Value::from_object(Seq { kind: Kind::List, items, depth, taken: AtomicBool::new(false) }),
+                depth,
+            );
         }
         Json::Object(object) => {
             let (entries, deepest) = entries(object.iter(), see);
@@ -480,7 +514,9 @@ const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 /// that templates read.
 pub(super) fn message(fields: &[(String, Json)], see: &mut impl FnMut(&str)) -> Value {
     let (mut entries, deepest) = entries(fields.iter().filter(|(_, value)| *value != Json::Null), see);
-    let find = |entries: &[(Value, Value)], name: &str| entries.iter().position(|(key, _)| key.as_str() == Some(name));
+    let find = |entries: &[(Value, Value)], name: &str| {
+        entries.iter().position(|(key, _)| key.as_str() == Some(name))
+    };
     if let Some(place) = REASONING.iter().find_map(|name| find(&entries, name)) {
         let reasoning = entries[place].1.clone();
         let thinking = match find(&entries, "thinking") {

@@ -66,7 +66,8 @@ pub(super) fn add(state: &State, a: &Value, b: &Value) -> Result<Value, Error> {
             return Ok(if a.is_safe() { Value::from_safe_string(sum) } else { Value::from(sum) });
         }
         // Whichever is not marked as safe is escaped, as Markup does.
-        let escaped = |text: &str, value: &Value| if value.is_safe() { text.to_owned() } else { escape(text) };
+        let escaped =
+            |text: &str, value: &Value| if value.is_safe() { text.to_owned() } else { escape(text) };
         room(state, 6 * (left.len() + right.len()))?;
         return Ok(Value::from_safe_string(escaped(left, a) + &escaped(right, b)));
     }
@@ -112,7 +113,8 @@ pub(super) fn multiply(state: &State, a: &Value, b: &Value) -> Result<Value, Err
         let seq = seq(value).filter(|seq| matches!(seq.kind, Kind::List | Kind::Tuple))?;
         let size = seq.items.len().saturating_mul(count).saturating_mul(32);
         Some(room(state, size).and_then(|()| {
-            Seq::make(state, seq.kind, seq.items.repeat(if seq.items.is_empty() { 0 } else { count }))
+            let length = seq.items.len().saturating_mul(count);
+            Seq::make(state, seq.kind, seq.items.iter().cycle().take(length).cloned().collect())
         }))
     };
     if let Some(repeated) = repeated(a, b).or_else(|| repeated(b, a)) {
@@ -158,7 +160,12 @@ pub(super) fn concatenate(state: &State, a: &Value, b: &Value) -> Result<Value, 
 }
 
 /// Whether the order of two values is one that `holds` takes, for `operator`: `<`, `<=`, `>` or `>=`.
-pub(super) fn ordered(operator: &str, holds: fn(Ordering) -> bool, a: &Value, b: &Value) -> Result<bool, Error> {
+pub(super) fn ordered(
+    operator: &str,
+    holds: fn(Ordering) -> bool,
+    a: &Value,
+    b: &Value,
+) -> Result<bool, Error> {
     if a.is_undefined() || b.is_undefined() {
         return unsupported(operator, a, b);
     }
@@ -183,20 +190,32 @@ pub(super) fn item(state: &State, object: &Value, key: &Value) -> Result<Value, 
     if let Some(text) = object.as_str() {
         state.consume_fuel(text.len() as u64 / 64)?;
         if text.is_ascii() {
-            return Ok(place(text.len()).and_then(|place| text.get(place..=place)).map(Value::from).unwrap_or_default());
+            return Ok(place(text.len())
+                .and_then(|place| text.get(place..=place))
+                .map(Value::from)
+                .unwrap_or_default());
         }
         let place = place(text.chars().count());
         return Ok(place.and_then(|place| text.chars().nth(place)).map(Value::from).unwrap_or_default());
     }
     if let Some(seq) = places(object) {
-        return Ok(place(seq.items.len()).and_then(|place| seq.items.get(place)).cloned().unwrap_or_default());
+        return Ok(place(seq.items.len())
+            .and_then(|place| seq.items.get(place))
+            .cloned()
+            .unwrap_or_default());
     }
     // A namespace or the loop, whose attributes are found by their names.
     Ok(object.get_item(key).unwrap_or_default())
 }
 
 /// `object[start:stop:step]`. What cannot be sliced gives an undefined value.
-pub(super) fn slice(state: &State, object: &Value, start: &Value, stop: &Value, step: &Value) -> Result<Value, Error> {
+pub(super) fn slice(
+    state: &State,
+    object: &Value,
+    start: &Value,
+    stop: &Value,
+    step: &Value,
+) -> Result<Value, Error> {
     if object.is_undefined() {
         return fail("an undefined value cannot be sliced");
     }
@@ -210,7 +229,8 @@ pub(super) fn slice(state: &State, object: &Value, start: &Value, stop: &Value, 
     }
     if let Some(text) = object.as_str() {
         state.consume_fuel(text.len() as u64 / 64)?;
-        let of = |text: String| if object.is_safe() { Value::from_safe_string(text) } else { Value::from(text) };
+        let of =
+            |text: String| if object.is_safe() { Value::from_safe_string(text) } else { Value::from(text) };
         if text.is_ascii() && step == 1 {
             let (start, stop) = ends(text.len(), start, stop, 1);
             return Ok(of(text.get(start as usize..stop.max(start) as usize).unwrap_or_default().to_owned()));
@@ -232,7 +252,8 @@ pub(super) fn slice(state: &State, object: &Value, start: &Value, stop: &Value, 
 fn ends(length: usize, start: Option<i128>, stop: Option<i128>, step: i128) -> (i128, i128) {
     let length = length as i128;
     let (least, most) = if step < 0 { (-1, length - 1) } else { (0, length) };
-    let place = |bound: i128| if bound < 0 { (bound.saturating_add(length)).max(least) } else { bound.min(most) };
+    let place =
+        |bound: i128| if bound < 0 { (bound.saturating_add(length)).max(least) } else { bound.min(most) };
     let (first, last) = if step < 0 { (most, least) } else { (least, most) };
     (start.map_or(first, place), stop.map_or(last, place))
 }

@@ -62,9 +62,7 @@ impl Program {
 
     /// Whether the template has generation blocks.
     pub(super) fn marks_generation(&self) -> bool {
-        let mark = |instruction: &Instruction<'_>| {
-            matches!(instruction, Instruction::LoadConst(value) if value.downcast_object_ref::<Mark>().is_some())
-        };
+        let mark = |instruction: &Instruction<'_>| matches!(instruction, Instruction::LoadConst(value) if value.downcast_object_ref::<Mark>().is_some());
         all(self.borrow_dependent()).any(mark)
     }
 
@@ -75,11 +73,16 @@ impl Program {
     }
 }
 
-fn all<'i, 'source>(instructions: &'i Instructions<'source>) -> impl Iterator<Item = &'i Instruction<'source>> {
+fn all<'i, 'source>(
+    instructions: &'i Instructions<'source>,
+) -> impl Iterator<Item = &'i Instruction<'source>> {
     (0..).map_while(|at| instructions.get(at))
 }
 
-fn instructions<'source>(source: &'source str, env: &Environment<'static>) -> Result<Instructions<'source>, Error> {
+fn instructions<'source>(
+    source: &'source str,
+    env: &Environment<'static>,
+) -> Result<Instructions<'source>, Error> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
     let name = "chat template";
     let tree = machinery::parse(source, name, syntax)?;
@@ -163,7 +166,8 @@ impl<'i, 'source> Rewriter<'i, 'source> {
 
     fn rewrite(mut self) -> Result<Instructions<'source>, Error> {
         let codes = self.macros.values();
-        let hidden: BTreeMap<u32, Vec<&str>> = codes.clone().map(|code| (code.start, code.hidden.clone())).collect();
+        let hidden: BTreeMap<u32, Vec<&str>> =
+            codes.clone().map(|code| (code.start, code.hidden.clone())).collect();
         let stores: BTreeSet<u32> = codes.flat_map(|code| code.stores.iter().copied()).collect();
         let mut at = 0;
         while let Some(instruction) = self.old.get(at) {
@@ -197,8 +201,12 @@ impl<'i, 'source> Rewriter<'i, 'source> {
             Instruction::In => self.call("in ", Some(2)),
             Instruction::GetItem => self.call("[]", Some(2)),
             Instruction::Slice => self.call("[:]", Some(4)),
-            Instruction::BuildList(count) => self.call("list ", count.and_then(|count| u16::try_from(count).ok())),
-            Instruction::BuildTuple(count) => self.call("tuple ", count.and_then(|count| u16::try_from(count).ok())),
+            Instruction::BuildList(count) => {
+                self.call("list ", count.and_then(|count| u16::try_from(count).ok()))
+            }
+            Instruction::BuildTuple(count) => {
+                self.call("tuple ", count.and_then(|count| u16::try_from(count).ok()))
+            }
             Instruction::BuildMap(pairs) => match u16::try_from(pairs * 2) {
                 Ok(count) => self.call("dict ", Some(count)),
                 Err(_) => return fail("a dict of the template is too large"),
@@ -338,8 +346,12 @@ fn macros<'source>(code: &Instructions<'source>) -> BTreeMap<u32, MacroCode<'sou
         let at = at as u32;
         let Instruction::BuildMacro(_, start, _) = *instruction else { continue };
         let Some(Instruction::LoadConst(parameters)) = code.get(at.wrapping_sub(1)) else { continue };
-        let names: Vec<String> =
-            parameters.try_iter().into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
+        let names: Vec<String> = parameters
+            .try_iter()
+            .into_iter()
+            .flatten()
+            .filter_map(|name| Some(name.as_str()?.to_owned()))
+            .collect();
         let body = || (start..at).filter_map(|at| code.get(at));
         let uses = |wanted: &str| {
             body().any(|instruction| matches!(instruction, Instruction::Lookup(name) if *name == wanted))
@@ -351,7 +363,9 @@ fn macros<'source>(code: &Instructions<'source>) -> BTreeMap<u32, MacroCode<'sou
         let mut defaults = false;
         for name in names.iter().rev() {
             defaults |= matches!(code.get(next), Some(Instruction::DupTop));
-            while next < at && !matches!(code.get(next), Some(Instruction::StoreLocal(stored)) if *stored == name.as_str()) {
+            while next < at
+                && !matches!(code.get(next), Some(Instruction::StoreLocal(stored)) if *stored == name.as_str())
+            {
                 next += 1;
             }
             stores.push(next);
@@ -420,7 +434,8 @@ impl Object for Macro {
             return fail(format!("a macro takes not more than {} arguments", names.len()));
         }
         let is_known = |name: &str| name == "caller" || names.iter().any(|known| known == name);
-        let (mut ours, rest): (Vec<_>, Vec<_>) = named.into_iter().partition(|(name, _)| !kwargs || is_known(name));
+        let (mut ours, rest): (Vec<_>, Vec<_>) =
+            named.into_iter().partition(|(name, _)| !kwargs || is_known(name));
         for (_, value) in &mut ours {
             *value = given(value);
         }
@@ -451,7 +466,9 @@ pub(super) fn add_operators(env: &mut Environment<'_>) {
     env.add_filter("*", |state: &State<'_, '_>, a: &Value, b: &Value| operators::multiply(state, a, b));
     env.add_filter("%", |state: &State<'_, '_>, a: &Value, b: &Value| operators::remainder(state, a, b));
     env.add_filter("~", |state: &State<'_, '_>, a: &Value, b: &Value| operators::concatenate(state, a, b));
-    env.add_filter("[]", |state: &State<'_, '_>, object: &Value, key: &Value| operators::item(state, object, key));
+    env.add_filter("[]", |state: &State<'_, '_>, object: &Value, key: &Value| {
+        operators::item(state, object, key)
+    });
     env.add_filter("for ", |state: &State<'_, '_>, value: &Value| operators::iterable(state, value));
     env.add_filter("in ", |state: &State<'_, '_>, item: &Value, container: &Value| {
         compare::contains(state, container, item).map(Value::from)
@@ -463,17 +480,21 @@ pub(super) fn add_operators(env: &mut Environment<'_>) {
     let orders: [(&str, fn(Ordering) -> bool); 4] =
         [("<", Ordering::is_lt), ("<=", Ordering::is_le), (">", Ordering::is_gt), (">=", Ordering::is_ge)];
     for (name, holds) in orders {
-        env.add_filter(name, move |a: &Value, b: &Value| operators::ordered(name, holds, a, b).map(Value::from));
+        env.add_filter(name, move |a: &Value, b: &Value| {
+            operators::ordered(name, holds, a, b).map(Value::from)
+        });
     }
     let variadic: [(&str, Variadic); 3] =
         [("list ", operators::list), ("tuple ", operators::tuple), ("dict ", operators::mapping)];
     for (name, make) in variadic {
         env.add_filter(name, move |state: &State<'_, '_>, parts: &[Value]| make(state, parts));
     }
-    env.add_filter(".=", |state: &State<'_, '_>, value: &Value, object: &Value, name: &str| {
-        match object.downcast_object_ref::<Namespace>() {
-            Some(namespace) => namespace.set(state, name, value.clone()),
-            None => fail(format!("cannot assign attribute on non-namespace object of type {}", type_name(object))),
+    env.add_filter(".=", |state: &State<'_, '_>, value: &Value, object: &Value, name: &str| match object
+        .downcast_object_ref::<Namespace>(
+    ) {
+        Some(namespace) => namespace.set(state, name, value.clone()),
+        None => {
+            fail(format!("cannot assign attribute on non-namespace object of type {}", type_name(object)))
         }
     });
     env.add_filter(GIVEN, |value: &Value| match value.downcast_object_ref::<GivenUndefined>() {

@@ -22,7 +22,8 @@ pub(super) fn prepare(source: &str) -> Result<String, Error> {
         return fail("the template has a character that is none: U+10FFFE or U+10FFFF");
     }
     let source = source.replace("\r\n", "\n").replace('\r', "\n");
-    let mut scanner = Scanner { rest: &source, out: String::with_capacity(source.len()), open: Vec::new(), branches: 0 };
+    let mut scanner =
+        Scanner { rest: &source, out: String::with_capacity(source.len()), open: Vec::new(), branches: 0 };
     while scanner.step()? {}
     match scanner.open.pop() {
         None => Ok(scanner.out),
@@ -48,7 +49,8 @@ impl<'a> Scanner<'a> {
 
     /// Goes over the text up to the end of the next tag. `false` at the end.
     fn step(&mut self) -> Result<bool, Error> {
-        let next = self.rest.match_indices('{').find(|(at, _)| self.rest[at + 1..].starts_with(['{', '%', '#']));
+        let next =
+            self.rest.match_indices('{').find(|(at, _)| self.rest[at + 1..].starts_with(['{', '%', '#']));
         let Some((start, _)) = next else {
             self.copy(self.rest.len());
             return Ok(false);
@@ -72,7 +74,8 @@ impl<'a> Scanner<'a> {
             return Ok(true);
         }
         let body = tag[2..].trim_start_matches(['-', '+']).trim_start();
-        let word = &body[..body.find(|char: char| !char.is_ascii_alphanumeric() && char != '_').unwrap_or(body.len())];
+        let word = &body
+            [..body.find(|char: char| !char.is_ascii_alphanumeric() && char != '_').unwrap_or(body.len())];
         self.block(word, tag, &body[word.len()..])?;
         Ok(true)
     }

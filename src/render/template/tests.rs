@@ -6,7 +6,7 @@ use minijinja::{Environment, Error, State, Value};
 use super::objects::{Bound, Function, dict, is_iterable, places};
 use super::operators::{self, Number};
 use super::program::Macro;
-use super::{compare, fail, methods, text};
+use super::{compare, fail, methods, objects, text};
 
 type Test = fn(&State, &[Value]) -> Result<bool, Error>;
 
@@ -97,7 +97,7 @@ fn is_sequence(value: &Value) -> bool {
 /// `a is b`, which is told for what there is once, and for objects.
 fn same(a: &Value, b: &Value) -> bool {
     match (a.as_object(), b.as_object()) {
-        (Some(a), Some(b)) => a.is_same_object(b),
+        (Some(a), Some(b)) => objects::is_same(a, b),
         (None, None) => match (a.kind(), b.kind()) {
             (ValueKind::Number, ValueKind::Number) => {
                 let small = |value: &Value| matches!(Number::of(value), Some(Number::Int(-5..=256)));

@@ -66,7 +66,7 @@ fn check_length(out: &str) -> Result<(), Error> {
 }
 
 fn write_seq(out: &mut String, seq: &Seq) -> Result<(), Error> {
-    let list = |out: &mut String| {
+    let list = |out: &mut String| -> Result<(), Error> {
         for (i, item) in seq.items.iter().enumerate() {
             out.push_str(if i == 0 { "" } else { ", " });
             write_repr(out, item)?;
@@ -155,7 +155,7 @@ pub(super) fn is_printable(char: char) -> bool {
         ' '..='~' => true,
         _ if char.is_whitespace() || char.is_control() => false,
         _ => {
-            let mut escaped = char.escape_debug();
+            let escaped = char.escape_debug();
             // A combining character is escaped at the beginning of a string only: it is tried behind a letter.
             escaped.len() == 1 || format!("{:?}", format!("a{char}")).len() == 3 + char.len_utf8()
         }
@@ -294,10 +294,12 @@ impl Dumps {
 fn sort(entries: &mut [&(Value, Value)]) -> Result<(), Error> {
     let mut failed = None;
     entries.sort_by(|(a, _), (b, _)| {
-        compare::order(a, b, &mut compare::budget()).map(|order| order.unwrap_or(std::cmp::Ordering::Equal)).unwrap_or_else(|e| {
-            failed.get_or_insert(e);
-            std::cmp::Ordering::Equal
-        })
+        compare::order(a, b, &mut compare::budget())
+            .map(|order| order.unwrap_or(std::cmp::Ordering::Equal))
+            .unwrap_or_else(|e| {
+                failed.get_or_insert(e);
+                std::cmp::Ordering::Equal
+            })
     });
     failed.map_or(Ok(()), Err)
 }

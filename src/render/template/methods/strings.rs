@@ -10,7 +10,13 @@ use super::super::text::is_printable;
 use super::super::{MARKS, fail, format, operators, room};
 
 /// Calls the method `name` of a string. `safe` says that it is marked as safe, which its parts are too.
-pub(super) fn call(state: &State, this: &str, safe: bool, name: &str, args: &[Value]) -> Result<Value, Error> {
+pub(in super::super) fn call(
+    state: &State,
+    this: &str,
+    safe: bool,
+    name: &str,
+    args: &[Value],
+) -> Result<Value, Error> {
     state.consume_fuel(this.len() as u64 / 64)?;
     let of = |text: Cow<'_, str>| match safe {
         true => Value::from_safe_string(text.into_owned()),
@@ -31,7 +37,9 @@ pub(super) fn call(state: &State, this: &str, safe: bool, name: &str, args: &[Va
             room(state, this.len().saturating_mul(32))?;
             return list(match some(separator.as_ref()).map(text).transpose()? {
                 Some("") => return fail("empty separator"),
-                Some(separator) if name == "split" => this.splitn(most.saturating_add(1), separator).collect(),
+                Some(separator) if name == "split" => {
+                    this.splitn(most.saturating_add(1), separator).collect()
+                }
                 Some(separator) => reversed(this.rsplitn(most.saturating_add(1), separator).collect()),
                 None if name == "split" => split_at_spaces(this, most),
                 None => rsplit_at_spaces(this, most),
@@ -49,13 +57,14 @@ pub(super) fn call(state: &State, this: &str, safe: bool, name: &str, args: &[Va
             if separator.is_empty() {
                 return fail("empty separator");
             }
-            let (before, middle, after) = match (name, this.split_once(separator), this.rsplit_once(separator)) {
-                ("partition", Some((before, after)), _) | ("rpartition", _, Some((before, after))) => {
-                    (before, separator, after)
-                }
-                ("partition", ..) => (this, "", ""),
-                _ => ("", "", this),
-            };
+            let (before, middle, after) =
+                match (name, this.split_once(separator), this.rsplit_once(separator)) {
+                    ("partition", Some((before, after)), _) | ("rpartition", _, Some((before, after))) => {
+                        (before, separator, after)
+                    }
+                    ("partition", ..) => (this, "", ""),
+                    _ => ("", "", this),
+                };
             return Seq::tuple(state, [before, middle, after].map(part).to_vec());
         }
         "startswith" | "endswith" => {
@@ -101,7 +110,8 @@ pub(super) fn call(state: &State, this: &str, safe: bool, name: &str, args: &[Va
             let [affix] = bind(["prefix"], args)?;
             let affix = required(affix, "prefix")?;
             let affix = text(&affix)?;
-            let rest = if name == "removeprefix" { this.strip_prefix(affix) } else { this.strip_suffix(affix) };
+            let rest =
+                if name == "removeprefix" { this.strip_prefix(affix) } else { this.strip_suffix(affix) };
             part(rest.unwrap_or(this))
         }
         "replace" => {
@@ -121,7 +131,9 @@ pub(super) fn call(state: &State, this: &str, safe: bool, name: &str, args: &[Va
             let width = int(&required(width, "width")?)?;
             let digits = this.strip_prefix(['+', '-']).unwrap_or(this);
             let sign = &this[..this.len() - digits.len()];
-            return whole(sign.to_owned() + &justify(state, digits, "rjust", width - sign.len() as i128, "0")?);
+            return whole(
+                sign.to_owned() + &justify(state, digits, "rjust", width - sign.len() as i128, "0")?,
+            );
         }
         "expandtabs" => {
             let [size] = bind(["tabsize"], args)?;
@@ -147,7 +159,11 @@ pub(super) fn call(state: &State, this: &str, safe: bool, name: &str, args: &[Va
             let [] = bind([], args)?;
             match changed {
                 Some(changed) => return whole(changed),
-                None => return is(this, name).map(Value::from).ok_or_else(|| Error::from(ErrorKind::UnknownMethod)),
+                None => {
+                    return is(this, name)
+                        .map(Value::from)
+                        .ok_or_else(|| Error::from(ErrorKind::UnknownMethod));
+                }
             }
         }
     })
@@ -159,7 +175,12 @@ pub(in super::super) fn is_space(char: char) -> bool {
 }
 
 /// The text without `chars`, or without white space, at its ends. Marks of generated text are looked through.
-pub(in super::super) fn strip<'a>(this: &'a str, left: bool, right: bool, chars: Option<&str>) -> Cow<'a, str> {
+pub(in super::super) fn strip<'a>(
+    this: &'a str,
+    left: bool,
+    right: bool,
+    chars: Option<&str>,
+) -> Cow<'a, str> {
     let goes = |char: char| chars.map_or_else(|| is_space(char), |chars| chars.contains(char));
     let ends = |marked: bool| {
         let goes = |char: char| goes(char) || marked && MARKS.contains(&char);
@@ -216,7 +237,10 @@ fn rsplit_at_spaces(this: &str, most: usize) -> Vec<&str> {
 
 pub(in super::super) fn split_lines(this: &str, keep: bool) -> Vec<&str> {
     let ends = |char: char| {
-        matches!(char, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+        matches!(
+            char,
+            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+        )
     };
     let mut lines = Vec::new();
     let mut rest = this;
@@ -231,7 +255,11 @@ pub(in super::super) fn split_lines(this: &str, keep: bool) -> Vec<&str> {
 }
 
 /// The part of the text between two places, and where it begins in bytes. `None` if they lie beyond each other.
-fn section<'a>(this: &'a str, start: Option<&Value>, end: Option<&Value>) -> Result<Option<(usize, &'a str)>, Error> {
+fn section<'a>(
+    this: &'a str,
+    start: Option<&Value>,
+    end: Option<&Value>,
+) -> Result<Option<(usize, &'a str)>, Error> {
     let (start, end) = (some(start), some(end));
     if start.is_none() && end.is_none() {
         return Ok(Some((0, this)));
@@ -251,7 +279,13 @@ fn section<'a>(this: &'a str, start: Option<&Value>, end: Option<&Value>) -> Res
 }
 
 /// `str.replace`; a negative count replaces all.
-pub(in super::super) fn replace(state: &State, this: &str, old: &str, new: &str, count: i128) -> Result<String, Error> {
+pub(in super::super) fn replace(
+    state: &State,
+    this: &str,
+    old: &str,
+    new: &str,
+    count: i128,
+) -> Result<String, Error> {
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let found = if old.is_empty() { this.chars().count() + 1 } else { this.matches(old).count() };
     room(state, this.len().saturating_add(found.min(count).saturating_mul(new.len())))?;
@@ -373,8 +407,8 @@ fn is(this: &str, name: &str) -> Option<bool> {
 /// A decimal digit of some script: numeric, and one of ten that follow each other.
 fn is_decimal(char: char) -> bool {
     const ZEROS: [u32; 20] = [
-        0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xe50, 0xed0, 0xf20, 0x1040,
-        0x17e0, 0x1810, 0xff10, 0x30,
+        0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xe50, 0xed0,
+        0xf20, 0x1040, 0x17e0, 0x1810, 0xff10, 0x30,
     ];
     ZEROS.iter().any(|zero| (*zero..zero + 10).contains(&u32::from(char)))
 }
