@@ -77,7 +77,9 @@ fn with_marked_integers(text: &str, mark: &str) -> String {
             b'\\' if in_string => at += 1,
             b'"' => in_string = !in_string,
             b'-' | b'0'..=b'9' if !in_string => {
-                let number = bytes[at..].iter().take_while(|byte| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9'));
+                let number = bytes[at..]
+                    .iter()
+                    .take_while(|byte| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9'));
                 let end = at + number.count();
                 let number = &text[at..end];
                 if number.len() > 18 && number.parse::<i128>().is_ok() {
@@ -176,7 +178,9 @@ impl<'de> Visitor<'de> for Seed<'_> {
 fn each_once(entries: Vec<(String, Json)>) -> Vec<(String, Json)> {
     const FEW: usize = 12;
     let few = entries.len() <= FEW;
-    if few && !entries.iter().enumerate().any(|(i, (key, _))| entries[..i].iter().any(|(other, _)| other == key)) {
+    if few
+        && !entries.iter().enumerate().any(|(i, (key, _))| entries[..i].iter().any(|(other, _)| other == key))
+    {
         return entries;
     }
     let mut places = HashMap::new();
@@ -244,7 +248,10 @@ mod tests {
 
     #[test]
     fn keys_keep_their_order_and_the_last_value_counts() {
-        assert_eq!(again(r#"{"b":1,"a":[{"z":null,"y":true}],"b":2.5}"#), r#"{"b":2.5,"a":[{"z":null,"y":true}]}"#);
+        assert_eq!(
+            again(r#"{"b":1,"a":[{"z":null,"y":true}],"b":2.5}"#),
+            r#"{"b":2.5,"a":[{"z":null,"y":true}]}"#
+        );
         let many: Vec<String> = (0..40).map(|i| format!("\"{}\":{i}", i % 20)).collect();
         let once: Vec<String> = (20..40).map(|i| format!("\"{}\":{i}", i % 20)).collect();
         assert_eq!(again(&format!("{{{}}}", many.join(","))), format!("{{{}}}", once.join(",")));

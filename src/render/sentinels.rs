@@ -145,7 +145,7 @@ pub(super) struct Owners {
 pub(super) fn owners(
     conversation: &Conversation,
     turns: usize,
-    find: &dyn Fn(&Conversation) -> Result<(String, Vec<Turn>), RenderError>,
+    find: &impl Fn(&Conversation) -> Result<(String, Vec<Turn>), RenderError>,
 ) -> Option<Owners> {
     let kind = Kind::Letters;
     if conversation.any_string(&|text| kind.is_in(text)) {

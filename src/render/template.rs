@@ -1,55 +1,266 @@
-//! Chat templates.
+//! Chat templates: Jinja, as transformers renders it.
+//!
+//! A conversation enters, as JSON; a text leaves, and which of its bytes the template wrote in generation blocks. The text
+//! is that of `apply_chat_template` of transformers 5.24, byte for byte, and what that refuses is refused. Python's
+//! semantics are rebuilt on minijinja: see [`program`] for how, [`objects`] for the values.
+//!
+//! A template is not trusted. Time, memory and the length of the text are bounded by *fuel*, of which each instruction,
+//! byte and item costs some; recursion is bounded too. What is beyond the bounds is an error.
+//!
+//! # Where it differs from the reference
+//!
+//! - The reference reckons wrong where a generation block stands in a macro or in a `set` block: it counts from the text
+//!   that was there when the macro began. Here ranges are where the text comes to stand.
+//! - Integers have 38 digits at most. Methods of strings and numbers are no values unless they are called.
+//! - `include`, `import`, `extends` and `block` are refused when the template is read, not when it is rendered, as are
+//!   tuples without parentheses in `{{ }}` and `for`. The filters `batch`, `filesizeformat`, `groupby`, `pprint`,
+//!   `random`, `slice`, `striptags`, `urlencode`, `urlize`, `wordcount`, `wordwrap` and `xmlattr` are unknown, and so are
+//!   `cycler`, `joiner` and `lipsum`.
+//! - An object without a text of its own, such as a function or a generator, is refused, where Python prints its address.
 
+mod arguments;
+mod compare;
+mod date;
+mod filters;
+mod format;
+mod functions;
+mod methods;
+mod objects;
+mod operators;
+mod program;
+mod source;
+mod tests;
+mod text;
+
+use std::fmt;
 use std::ops::Range;
 
-use super::RenderError;
-use super::json::Json;
+use minijinja::{Environment, Error, ErrorKind, Output, State, Value};
 
-#[derive(Debug)]
-pub(crate) struct Template;
+pub(crate) use date::Date;
+use objects::{Mark, Variables};
+use program::Program;
 
+use crate::render::RenderError;
+use crate::render::json::Json;
+
+/// The characters around generated text while it is rendered: two that Unicode says are none.
+const MARKS: [char; 2] = ['\u{10FFFE}', '\u{10FFFF}'];
+
+/// The longest text, in bytes.
+const MOST_BYTES: usize = 64 << 20;
+/// What a rendering may cost. An instruction costs one, and so do 64 bytes.
+const FUEL: u64 = 2_000_000;
+/// What it may cost more for each byte that goes in.
+const FUEL_PER_BYTE: u64 = 32;
+
+/// How the error of a template begins that calls `raise_exception`.
+const REFUSED: &str = "the template says: ";
+/// The error of a template that asks for a date that is not set.
+const NO_DATE: &str = "the template asks for today's date";
+
+/// A compiled chat template.
+pub(crate) struct Template {
+    program: Program,
+    env: Environment<'static>,
+    /// The special tokens, as variables.
+    tokens: Vec<(String, Value)>,
+    asks_for_date: bool,
+    marks_generation: bool,
+}
+
+/// What a template is rendered with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
     pub(crate) messages: &'a [Json],
     pub(crate) tools: Option<&'a [Json]>,
     pub(crate) documents: Option<&'a [Json]>,
+    /// More variables, which come before special tokens of the same name.
     pub(crate) kwargs: &'a [(String, Json)],
     pub(crate) add_generation_prompt: bool,
 }
 
-#[derive(Clone, Debug, Default)]
+/// A rendered text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TemplateText {
     pub(crate) text: String,
+    /// The bytes that were written in generation blocks, in their order.
     pub(crate) generated: Vec<Range<usize>>,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Date;
+impl Template {
+    /// Compiles a template.
+    ///
+    /// `tokens` are the special tokens by the names that templates know them by, such as `bos_token`. `date` is what
+    /// `strftime_now` tells.
+    pub(crate) fn compile(
+        source: &str,
+        tokens: &[(String, String)],
+        date: Option<Date>,
+    ) -> Result<Self, RenderError> {
+        let mut env = Environment::empty();
+        program::add_operators(&mut env);
+        filters::add(&mut env);
+        tests::add(&mut env);
+        functions::add(&mut env, date);
+        env.set_formatter(write);
+        env.set_unknown_method_callback(|state, value, name, args| {
+            methods::of_value(state, value, name, args)
+        });
+        let compiled = source::prepare(source).and_then(|source| Program::compile(source, &env));
+        let program = compiled.map_err(|e| RenderError {
+            what: format!("the chat template cannot be read: {}", describe(&e)),
+            remedy: "correct the template, or set `template` to another".to_owned(),
+        })?;
+        let tokens = tokens.iter().map(|(name, token)| (name.clone(), Value::from(token.as_str()))).collect();
+        let asks_for_date = program.calls("strftime_now");
+        let marks_generation = program.marks_generation();
+        Ok(Self { program, env, tokens, asks_for_date, marks_generation })
+    }
 
-impl Date {
-    pub(crate) fn parse(_text: &str) -> Option<Self> {
-        Some(Self)
+    /// Whether it calls `strftime_now`. It may have its own default for a date that is not set.
+    pub(crate) fn asks_for_date(&self) -> bool {
+        self.asks_for_date
+    }
+
+    /// Whether it has generation blocks.
+    pub(crate) fn marks_generation(&self) -> bool {
+        self.marks_generation
+    }
+
+    /// Renders a conversation.
+    pub(crate) fn render(&self, input: &Input<'_>) -> Result<TemplateText, RenderError> {
+        let bad = |what: &str| RenderError {
+            what: what.to_owned(),
+            remedy: "correct the conversation, or leave it out".to_owned(),
+        };
+        if input.messages.is_empty() {
+            return Err(bad("the conversation has no messages"));
+        }
+        let mut fuel = FUEL;
+        let mut has_marks = false;
+        let mut see = |text: &str| {
+            fuel += FUEL_PER_BYTE * (text.len() as u64 + 16);
+            has_marks |= memchr::memchr(MARKS_BYTE, text.as_bytes()).is_some() && text.contains(MARKS);
+        };
+        let mut variables = self.tokens.clone();
+        for (name, value) in input.kwargs {
+            variables.push((name.clone(), objects::from_json(value, &mut see)));
+        }
+        let messages = input.messages.iter().map(|message| match message {
+            Json::Object(fields) => Ok(objects::message(fields, &mut see)),
+            _ => Err(bad("a message is not an object")),
+        });
+        variables.push(("messages".to_owned(), objects::plain_list(messages.collect::<Result<_, _>>()?)));
+        for (name, list) in [("tools", input.tools), ("documents", input.documents)] {
+            let objects = list.map(|list| {
+                if !list.iter().all(|item| matches!(item, Json::Object(_))) {
+                    return Err(bad(&format!("one of the {name} is not an object")));
+                }
+                Ok(objects::plain_list(list.iter().map(|item| objects::from_json(item, &mut see)).collect()))
+            });
+            variables.push((name.to_owned(), objects.transpose()?.unwrap_or_else(|| Value::from(()))));
+        }
+        variables.push(("add_generation_prompt".to_owned(), Value::from(input.add_generation_prompt)));
+        if has_marks && self.marks_generation {
+            return Err(bad("the conversation has a character that is none: U+10FFFE or U+10FFFF"));
+        }
+        let mut env = self.env.clone();
+        env.set_fuel(Some(fuel));
+        let text =
+            self.program.run(&env, Value::from_object(Variables(variables))).map_err(|e| failed(&e))?;
+        if text.len() > MOST_BYTES {
+            return Err(failed(&Error::from(ErrorKind::OutOfFuel)));
+        }
+        Ok(if self.marks_generation {
+            without_marks(text)
+        } else {
+            TemplateText { text, generated: Vec::new() }
+        })
     }
 }
 
-impl Template {
-    pub(crate) fn compile(
-        _source: &str,
-        _tokens: &[(String, String)],
-        _date: Option<Date>,
-    ) -> Result<Self, RenderError> {
-        Ok(Self)
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Template").finish_non_exhaustive()
     }
+}
 
-    pub(crate) fn asks_for_date(&self) -> bool {
-        false
-    }
+/// The first byte of each mark.
+const MARKS_BYTE: u8 = 0xf4;
 
-    pub(crate) fn marks_generation(&self) -> bool {
-        false
+/// The text without its marks, and what stood between them.
+fn without_marks(marked: String) -> TemplateText {
+    let mut out = TemplateText { text: String::with_capacity(marked.len()), generated: Vec::new() };
+    let (mut copied, mut open, mut start) = (0, 0_usize, 0);
+    for at in memchr::memchr_iter(MARKS_BYTE, marked.as_bytes()) {
+        let begins = marked[at..].starts_with(MARKS[0]);
+        if !begins && !marked[at..].starts_with(MARKS[1]) {
+            continue;
+        }
+        out.text.push_str(&marked[copied..at]);
+        copied = at + MARKS[0].len_utf8();
+        if begins {
+            if open == 0 {
+                start = out.text.len();
+            }
+            open += 1;
+        } else if open > 0 {
+            open -= 1;
+            if open == 0 && start < out.text.len() {
+                out.generated.push(start..out.text.len());
+            }
+        }
     }
+    out.text.push_str(&marked[copied..]);
+    out
+}
 
-    pub(crate) fn render(&self, _input: &Input<'_>) -> Result<TemplateText, RenderError> {
-        Ok(TemplateText::default())
+/// Writes a value into the text.
+fn write(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    if let Some(mark) = value.downcast_object_ref::<Mark>() {
+        return Ok(out.write_str(mark.0.encode_utf8(&mut [0; 4]))?);
     }
+    match value.as_str() {
+        Some(text) => Ok(out.write_str(text)?),
+        None => Ok(out.write_str(&text::string(value)?)?),
+    }
+}
+
+fn fail<T>(what: impl Into<std::borrow::Cow<'static, str>>) -> Result<T, Error> {
+    Err(Error::new(ErrorKind::InvalidOperation, what))
+}
+
+/// Fails if there is too little fuel for a value of so many bytes, before it is made.
+fn room(state: &State, bytes: usize) -> Result<(), Error> {
+    match state.fuel_levels() {
+        Some((_, left)) if bytes as u64 / 64 > left => Err(Error::from(ErrorKind::OutOfFuel)),
+        _ => Ok(()),
+    }
+}
+
+/// The innermost reason of an error, and its line.
+fn describe(error: &Error) -> String {
+    let mut inner = error;
+    while let Some(next) = std::error::Error::source(inner).and_then(|source| source.downcast_ref::<Error>())
+    {
+        inner = next;
+    }
+    let what = inner.detail().map_or_else(|| inner.kind().to_string(), str::to_owned);
+    match inner.line().or(error.line()) {
+        Some(line) => format!("{what} (line {line} of the template)"),
+        None => what,
+    }
+}
+
+fn failed(error: &Error) -> RenderError {
+    let what = describe(error);
+    let remedy = if error.kind() == ErrorKind::OutOfFuel {
+        "it runs too long or writes too much: shorten the conversation, or use another template"
+    } else if what.starts_with(NO_DATE) {
+        "set `date`, such as \"2026-11-28\""
+    } else {
+        "correct the conversation, leave it out, or use another template"
+    };
+    RenderError { what: format!("the chat template refuses it: {what}"), remedy: remedy.to_owned() }
 }
