@@ -45,16 +45,25 @@ pub(super) struct Spellings {
     all: Vec<Spelling>,
     /// The first bytes that occur.
     heads: Vec<u8>,
+    /// For each first byte, which spellings begin with it.
+    by_head: Vec<Vec<usize>>,
+}
+
+impl Spellings {
+    pub(super) fn new(all: impl IntoIterator<Item = Spelling>) -> Self {
+        let mut all: Vec<Spelling> = all.into_iter().filter(|spelling| !spelling.text.is_empty()).collect();
+        all.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
+        all.dedup_by(|a, b| a.text == b.text);
+        let mut by_head = vec![Vec::new(); 256];
+        for (number, spelling) in all.iter().enumerate() {
+            by_head[usize::from(spelling.text.as_bytes()[0])].push(number);
+        }
         let heads = (0..=u8::MAX).filter(|head| !by_head[usize::from(*head)].is_empty()).collect();
         Self { all, heads, by_head }
     }
 
     pub(super) fn all(&self) -> &[Spelling] {
         &self.all
-    }
-
-    pub(super) fn contains(&self, text: &str) -> bool {
-        self.all.iter().any(|spelling| spelling.text == text)
     }
 
     /// The next spelling from `at` on, and its number.
