@@ -198,21 +198,21 @@ impl<'i, 'source> Rewriter<'i, 'source> {
             Instruction::Lte => self.call("<=", Some(2)),
             Instruction::Gt => self.call(">", Some(2)),
             Instruction::Gte => self.call(">=", Some(2)),
-            Instruction::In => self.call("in ", Some(2)),
+            Instruction::In => self.call("in!", Some(2)),
             Instruction::GetItem => self.call("[]", Some(2)),
             Instruction::Slice => self.call("[:]", Some(4)),
             Instruction::BuildList(count) => {
-                self.call("list ", count.and_then(|count| u16::try_from(count).ok()))
+                self.call("list!", count.and_then(|count| u16::try_from(count).ok()))
             }
             Instruction::BuildTuple(count) => {
-                self.call("tuple ", count.and_then(|count| u16::try_from(count).ok()))
+                self.call("tuple!", count.and_then(|count| u16::try_from(count).ok()))
             }
             Instruction::BuildMap(pairs) => match u16::try_from(pairs * 2) {
-                Ok(count) => self.call("dict ", Some(count)),
+                Ok(count) => self.call("dict!", Some(count)),
                 Err(_) => return fail("a dict of the template is too large"),
             },
             Instruction::PushLoop(_) => {
-                self.call("for ", Some(1));
+                self.call("for!", Some(1));
                 self.add(instruction.clone());
             }
             Instruction::SetAttr(name) => {
@@ -453,9 +453,9 @@ impl Object for Macro {
     }
 }
 
-// The names of operators, which are none that a template can write.
-const GIVEN: &str = "given ";
-const MACRO: &str = "macro ";
+// The names of operators, which are none that a template can write. The machine takes white space out of them.
+const GIVEN: &str = "given!";
+const MACRO: &str = "macro!";
 
 /// Adds the operators to an environment, as filters.
 pub(super) fn add_operators(env: &mut Environment<'_>) {
@@ -469,8 +469,8 @@ pub(super) fn add_operators(env: &mut Environment<'_>) {
     env.add_filter("[]", |state: &State<'_, '_>, object: &Value, key: &Value| {
         operators::item(state, object, key)
     });
-    env.add_filter("for ", |state: &State<'_, '_>, value: &Value| operators::iterable(state, value));
-    env.add_filter("in ", |state: &State<'_, '_>, item: &Value, container: &Value| {
+    env.add_filter("for!", |state: &State<'_, '_>, value: &Value| operators::iterable(state, value));
+    env.add_filter("in!", |state: &State<'_, '_>, item: &Value, container: &Value| {
         compare::contains(state, container, item).map(Value::from)
     });
     let slice = |state: &State<'_, '_>, object: &Value, start: &Value, stop: &Value, step: &Value| {
@@ -485,7 +485,7 @@ pub(super) fn add_operators(env: &mut Environment<'_>) {
         });
     }
     let variadic: [(&str, Variadic); 3] =
-        [("list ", operators::list), ("tuple ", operators::tuple), ("dict ", operators::mapping)];
+        [("list!", operators::list), ("tuple!", operators::tuple), ("dict!", operators::mapping)];
     for (name, make) in variadic {
         env.add_filter(name, move |state: &State<'_, '_>, parts: &[Value]| make(state, parts));
     }
