@@ -12,9 +12,11 @@
 //! If special tokens are sought after normalizing, a stretch is not normalized on its own. Such a text is encoded as a
 //! whole, with special tokens parsed. Where that finds others than the template wrote, it goes by stretches.
 //!
+//! A Unigram model has the special tokens among its pieces, and so finds them in plain text too.
+//!
 //! Held in memory besides the tokenizer: the tables of a changed file, from the first text that needs it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -28,8 +30,8 @@ use crate::tokenizer::{EncodeError, MarkedText, Piece, Run};
 pub(super) struct MarkedEncoder {
     /// The tokens that templates write, by their spelling.
     tokens: HashMap<String, Token>,
-    /// Their ids.
-    ids: HashSet<u32>,
+    /// Their spellings, by id.
+    spellings: HashMap<u32, String>,
     /// Whether any of them takes white space.
     strips: bool,
     /// Encodes texts as a whole, with special tokens parsed.
@@ -91,7 +93,7 @@ impl MarkedEncoder {
         let is_text = own.special == SpecialTokens::Text;
         let whole = Change { parses: is_text, ..Change::default() };
         Ok(Self {
-            ids: tokens.values().map(|token| token.id).collect(),
+            spellings: tokens.iter().map(|(spelling, token)| (token.id, spelling.clone())).collect(),
             strips: tokens.values().any(|token| token.lstrip || token.rstrip),
             tokens,
             whole: (!is_text || is_sought_normalized).then(|| engines(whole)),
@@ -182,7 +184,9 @@ impl MarkedEncoder {
 
     /// Whether the tokens in these ids are those that the template wrote, and no others.
     fn has_found_alone(&self, text: &MarkedText<'_>, ids: &[u32]) -> bool {
-        let found = ids.iter().filter(|id| self.ids.contains(id)).map(|id| Some(*id));
+        // The token for what is unknown is there without its spelling.
+        let is_found = |id: &&u32| self.spellings.get(id).is_some_and(|token| text.text().contains(token));
+        let found = ids.iter().filter(is_found).map(|id| Some(*id));
         found.eq(text.special().map(|range| self.tokens.get(&text.text()[range]).map(|token| token.id)))
     }
 }

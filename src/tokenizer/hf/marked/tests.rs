@@ -22,6 +22,8 @@ struct Case {
     is_covered: bool,
     /// Whether a token before a text leaves the ids of the text as they are.
     is_apart: bool,
+    /// Whether the special tokens are no pieces of the model, which finds those in plain text too.
+    is_text_plain: bool,
     text: Encoder,
     parse: Encoder,
     reference: Reference,
@@ -38,6 +40,7 @@ impl Case {
             tokens,
             is_covered: true,
             is_apart: true,
+            is_text_plain: json["model"]["type"] != "Unigram",
             text: encoder(SpecialTokens::Text),
             parse: encoder(SpecialTokens::Parse),
             reference: Reference::from_bytes(json.to_string()).expect("it loads"),
@@ -264,7 +267,9 @@ proptest! {
                     Written::Text(_) => None,
                 })
                 .collect();
-            prop_assert_eq!(of, expected, "{} {:?}", case.name, text);
+            if case.is_text_plain {
+                prop_assert_eq!(of, expected, "{} {:?}", case.name, text);
+            }
             prop_assert_eq!(encoded(&case.parse, &text, &marks).0, case.right(&text).0, "{} {:?}", case.name, text);
         }
     }
