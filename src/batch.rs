@@ -1,5 +1,7 @@
 //! Batches, for the trainer.
 
+use std::iter;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,12 +36,23 @@ pub struct Piece {
     corpus: u32,
 }
 
+/// Places of a row whose ids are not learned from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MaskedPlaces {
+    row: u32,
+    from: u32,
+    to: u32,
+}
+
 /// Rows of ids, `[rows, seq_len + ahead]`, row-major, with where they came from and the cursor after them.
 ///
 /// A row's inputs are the ids `0..seq_len` and its targets the ids `1..=seq_len`: two views of one row. `ahead` is 1
 /// unless you predict several ids ahead; consecutive rows of one lane overlap by `ahead` ids. `rows` is `batch_size`,
 /// except in the last batch of a finite stream, which holds what is left. A row that its documents do not fill is
 /// padded at its end, or entirely; [`lengths`](Batch::lengths) says how many ids of each row count.
+///
+/// Some documents are learned from only in part: of a conversation, what the assistant says. Their other ids are inputs
+/// like any, and are never targets. [`masked`](Batch::masked) says where they are.
 #[derive(Clone, Debug)]
 pub struct Batch {
     ids: Vec<u32>,
@@ -47,6 +60,8 @@ pub struct Batch {
     ahead: usize,
     lengths: Vec<u32>,
     pieces: Vec<Piece>,
+    /// By row and place. Those of a row neither touch nor overlap.
+    masked: Vec<MaskedPlaces>,
     text_bytes: u64,
     text_bytes_within_documents: u64,
     corpora: Vec<Arc<Files>>,
@@ -91,6 +106,7 @@ impl Batch {
             ahead,
             lengths: Vec::new(),
             pieces: Vec::new(),
+            masked: Vec::new(),
             text_bytes: 0,
             text_bytes_within_documents: 0,
             corpora: Vec::new(),
@@ -167,15 +183,56 @@ impl Batch {
         self.lengths.iter().any(|&len| len as usize != self.width)
     }
 
-    /// The number of targets one id ahead, without padding: what a model can learn from this batch, in tokens. Ids past
-    /// `seq_len` count in the next row.
+    /// The number of targets one id ahead, without padding and what is masked: what a model can learn from this batch, in
+    /// tokens. Ids past `seq_len` count in the next row.
     pub fn tokens(&self) -> usize {
-        let targets = |&len: &u32| (len as usize).saturating_sub(1).min(self.seq_len());
-        self.lengths.iter().map(targets).sum()
+        let end = self.seq_len() + 1;
+        let all: usize = self.lengths.iter().map(|&len| (len as usize).min(end).saturating_sub(1)).sum();
+        let masked = self.masked().map(|(_, places)| places.end.min(end).saturating_sub(places.start.max(1)));
+        all - masked.sum::<usize>()
     }
 
-    /// The length of the text that the targets stand for, in bytes. Divide a loss by it to get bits per byte. Where a
-    /// document is cut, its bytes are divided evenly among its ids.
+    /// Whether some ids, besides padding, are not learned from.
+    pub fn is_masked(&self) -> bool {
+        !self.masked.is_empty()
+    }
+
+    /// Where the ids are that are not learned from, besides padding: the row, and the places in it. They are ordered by row
+    /// and then by place; those of a row neither touch nor overlap.
+    ///
+    /// ```
+    /// use millstream::batch::BatchBuilder;
+    /// use millstream::document::{Mask, Part};
+    /// use millstream::{Cursor, Sequence, Tokens};
+    ///
+    /// // A question of three ids, and its answer.
+    /// let tokens = Tokens::new(vec![5, 6, 7, 8, 9], 5).with_mask(Mask::learning([3..5], 5));
+    /// let mut builder = BatchBuilder::new(1, 0);
+    /// builder.push(&Sequence::new(vec![Part::new(&tokens, 0..5)], 5));
+    /// let batch = builder.finish(Cursor::default());
+    /// assert!(batch.masked().eq([(0, 0..3)]));
+    /// assert_eq!(batch.loss_mask(), [false, false, true, true]);
+    /// assert_eq!(batch.tokens(), 2);
+    /// ```
+    pub fn masked(&self) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
+        self.masked.iter().map(|masked| (masked.row as usize, masked.from as usize..masked.to as usize))
+    }
+
+    /// The ranges within `places` of a row whose ids are learned from, unless they are padding.
+    pub fn learned_in(&self, row: usize, places: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+        let (mut at, end) = (places.start, places.end);
+        let first =
+            self.masked.partition_point(|masked| (masked.row as usize, masked.to as usize) <= (row, at));
+        let is_within =
+            move |masked: &&MaskedPlaces| masked.row as usize == row && (masked.from as usize) < end;
+        let masked = self.masked[first..].iter().take_while(is_within);
+        let gaps = masked.map(|masked| masked.from as usize..masked.to as usize).chain(iter::once(end..end));
+        gaps.map(move |masked| std::mem::replace(&mut at, masked.end)..masked.start)
+            .filter(|learned| !learned.is_empty())
+    }
+
+    /// The length of the text that the targets of [`tokens`](Self::tokens) stand for, in bytes. Divide a loss by it to get
+    /// bits per byte. Where a document is cut, its bytes are divided evenly among its ids.
     pub fn text_bytes(&self) -> u64 {
         self.text_bytes
     }
@@ -217,7 +274,8 @@ impl Batch {
         &self.cursor
     }
 
-    /// A BLAKE3 digest of the shape and the ids: equal batches have equal digests.
+    /// A BLAKE3 digest of the shape, the ids, and the places that are masked if there are any: equal batches have equal
+    /// digests.
     pub fn digest(&self) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&(self.width as u64).to_le_bytes());
@@ -227,6 +285,11 @@ impl Batch {
         for row in self.ids.chunks(self.width.max(1)) {
             let bytes: Vec<u8> = row.iter().flat_map(|id| id.to_le_bytes()).collect();
             hasher.update(&bytes);
+        }
+        for MaskedPlaces { row, from, to } in &self.masked {
+            for number in [row, from, to] {
+                hasher.update(&number.to_le_bytes());
+            }
         }
         hasher.finalize()
     }

@@ -34,6 +34,7 @@ mod tree;
 
 pub use crate::cursor::ExcludedDocument;
 pub use crate::custom_format::CustomFormat;
+pub use crate::document::Truncate;
 pub use bytes::ByteCount;
 pub use exclude::ExcludeConfig;
 #[doc(hidden)]
@@ -47,7 +48,7 @@ pub use seconds::Seconds;
 pub(crate) use source::Contents;
 pub use source::{
     Border, ChatConfig, CsvConfig, DocumentKind, FimConfig, Learn, OnError, Oversize, SampleConfig,
-    SourceConfig, SourceKind, Task, TokenCacheConfig, Truncate, TurnConfig,
+    SourceConfig, SourceKind, Task, TokenCacheConfig, TurnConfig,
 };
 pub use store::StoreConfig;
 pub(crate) use synthetic::Synthetic;

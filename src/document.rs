@@ -20,6 +20,7 @@ mod marks;
 mod mask;
 mod part;
 mod sequence;
+mod truncate;
 
 pub(crate) use arena::{Arena, Around};
 pub(crate) use group::{DocumentGroup, DocumentRead, DocumentReads, SplitEvent};
@@ -27,6 +28,7 @@ pub(crate) use marks::{Marks, RenderedMarks};
 pub use mask::Mask;
 pub use part::Part;
 pub use sequence::{IdPlace, Sequence};
+pub use truncate::Truncate;
 
 /// The result of one read, shared by many documents.
 #[derive(Debug)]
@@ -103,18 +105,93 @@ impl Document {
     }
 
     /// Returns the same document with another text, as a normaliser makes it. It keeps its position.
+    ///
+    /// If the document was rendered from a record, or has a mask, nobody knows which bytes of the other text are learned
+    /// from: say it with [`with_mask`](Self::with_mask). Otherwise the stage fails with an [`Error::Stage`].
     #[must_use]
     pub fn with_text(&self, text: impl Into<String>) -> Self {
-        let text = text.into();
-        let bytes = (1 + IDS_PER_BYTE) * text.len();
-        let lease = self.lease().budget().map_or_else(Lease::none, |budget| budget.charge(bytes));
         let marks = match self.slab.marks {
             Marks::None => Marks::None,
             Marks::Rendered(_) | Marks::Lost => Marks::Lost,
         };
+        self.of_same_place(text.into(), marks)
+    }
+
+    /// Returns the same document, of whose text only the bytes that `mask` does not mask are learned from.
+    ///
+    /// Like a rendered text it then has all its special tokens in its text: none are put around it, and only
+    /// [`with_special_tokens`](Self::with_special_tokens) makes special tokens of its bytes. Those of a rendered text
+    /// stay, unless the text was replaced.
+    ///
+    /// ```
+    /// use millstream::Document;
+    /// use millstream::document::Mask;
+    ///
+    /// let text = "2 + 2 = 4";
+    /// let document = Document::new(text).with_mask(Mask::learning([8..9], text.len()));
+    /// assert_eq!(document.mask().masked(), [0..8]);
+    /// ```
+    ///
+    /// # Panics
+    /// If it masks bytes beyond the text. A document of token shards has no text, only ids: give
+    /// [`Tokens`] a mask instead.
+    #[must_use]
+    pub fn with_mask(&self, mask: Mask) -> Self {
+        let (end, len) = (mask.end(), self.text().len());
+        assert!(end <= len, "a mask of {end} bytes for a text of {len}");
+        self.with_marks(RenderedMarks { mask, ..self.rendered_marks() })
+    }
+
+    /// Returns the same document, of whose text these ranges, in bytes, are the spellings of special tokens. The same
+    /// spellings elsewhere are plain text. Otherwise it is as after [`with_mask`](Self::with_mask).
+    ///
+    /// # Panics
+    /// If the ranges are not sorted, overlap, or end beyond the text.
+    #[must_use]
+    pub fn with_special_tokens(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> Self {
+        let (special, len) = (ranges.into_iter().collect::<Vec<_>>(), self.text().len());
+        let ends = std::iter::once(0).chain(special.iter().map(|range| range.end));
+        let are_sorted =
+            special.iter().zip(ends).all(|(range, end)| end <= range.start && range.start <= range.end);
+        let fit = special.last().is_none_or(|last| last.end <= len);
+        assert!(are_sorted && fit, "special tokens at {special:?} of {len} bytes");
+        self.with_marks(RenderedMarks { special, ..self.rendered_marks() })
+    }
+
+    fn with_marks(&self, marks: RenderedMarks) -> Self {
+        match &self.slab.content {
+            SlabContent::Text(_) => {
+                self.of_same_place(self.text().to_owned(), Marks::Rendered(Box::new(marks)))
+            }
+            SlabContent::Ids(_) => self.clone(),
+        }
+    }
+
+    /// The document at the same place with this text, charged to the same budget.
+    fn of_same_place(&self, text: String, marks: Marks) -> Self {
+        let bytes = (1 + IDS_PER_BYTE) * text.len();
+        let lease = self.lease().budget().map_or_else(Lease::none, |budget| budget.charge(bytes));
         let content = SlabContent::Text(String::new());
         let slab = Slab { content, marks, files: self.slab.files.clone(), lease };
         Self::of_text(text, slab, self.position)
+    }
+
+    /// Which bytes of its text are learned from; of a document of token shards, which of its ids.
+    pub fn mask(&self) -> Mask {
+        self.rendered_marks().mask
+    }
+
+    /// The ranges of its text, in bytes, that are special tokens. Only a rendered text has some.
+    pub fn special_tokens(&self) -> Vec<Range<usize>> {
+        self.rendered_marks().special
+    }
+
+    /// Its marks, with places in its own text; none of a plain text.
+    fn rendered_marks(&self) -> RenderedMarks {
+        match &self.slab.marks {
+            Marks::Rendered(marks) => marks.within(&self.range),
+            Marks::None | Marks::Lost => RenderedMarks::default(),
+        }
     }
 
     /// The text; empty if the document comes from token shards, which store ids and no text.
@@ -180,6 +257,11 @@ impl Document {
         &self.slab.marks
     }
 
+    /// Whether its text is another than was rendered, and nobody has said which bytes are learned from.
+    pub(crate) fn is_mask_lost(&self) -> bool {
+        matches!(self.slab.marks, Marks::Lost)
+    }
+
     /// The range of its text in the slab, or of its ids in their segment.
     pub(crate) fn slab_range(&self) -> Range<usize> {
         self.range.clone()
@@ -231,10 +313,54 @@ impl Tokens {
     /// ids are charged to the memory budget of its lane.
     ///
     /// In a loader the ids must be less than the tokenizer's vocabulary size; otherwise the stage that gives them fails
-    /// with an [`Error::Stage`].
+    /// with an [`Error::Stage`]. So it does if only some of the old ids are learned from, and you do not say which of the
+    /// new ones are: [`with_mask`](Self::with_mask).
     #[must_use]
     pub fn with_ids(&self, ids: Vec<u32>) -> Self {
-        Self { range: 0..ids.len(), arena: self.arena.replaced(ids), ..self.clone() }
+        Self { range: 0..ids.len(), arena: self.arena.replaced(&self.range, ids), ..self.clone() }
+    }
+
+    /// Returns the same ids, of which those that `mask` does not mask are learned from. They are copied, and charged to the
+    /// memory budget of their lane.
+    ///
+    /// ```
+    /// use millstream::Tokens;
+    /// use millstream::document::Mask;
+    ///
+    /// let tokens = Tokens::new(vec![5, 6, 7], 3).with_mask(Mask::learning([2..3], 3));
+    /// let twice = [tokens.ids(), tokens.ids()].concat();
+    /// let mask = Mask::learning([2..3, 5..6], twice.len());
+    /// let tokens = tokens.with_ids(twice).with_mask(mask);
+    /// assert_eq!(tokens.mask().masked(), [0..2, 3..5]);
+    /// ```
+    ///
+    /// # Panics
+    /// If it masks more ids than there are.
+    #[must_use]
+    pub fn with_mask(&self, mask: Mask) -> Self {
+        let (end, len) = (mask.end(), self.len());
+        assert!(end <= len, "a mask of {end} ids for {len}");
+        Self { range: 0..len, arena: self.arena.with_mask(&self.range, mask), ..self.clone() }
+    }
+
+    /// Which of its ids are learned from. After [`with_ids`](Self::with_ids) all are, until you say otherwise.
+    pub fn mask(&self) -> Mask {
+        self.arena.mask_of(&self.range).unwrap_or_default()
+    }
+
+    /// Whether some of its ids are not learned from.
+    pub(crate) fn is_masked(&self) -> bool {
+        self.arena.is_masked(&self.range)
+    }
+
+    /// Whether it has other ids than the tokenizer made, and nobody has said which of them are learned from.
+    pub(crate) fn is_mask_lost(&self) -> bool {
+        self.arena.is_mask_lost()
+    }
+
+    /// The same document without ids: packing passes over it.
+    pub(crate) fn without_ids(self) -> Self {
+        Self { range: self.range.start..self.range.start, ..self }
     }
 
     /// The ids, if a custom stage or source made them.

@@ -30,7 +30,7 @@
 //!
 //! | floor | what |
 //! |---|---|
-//! | [`verify`] | the laws, proved on a config by child processes |
+//! | [`verify`], [`prove`] | the laws, proved on a config by child processes; what is learned from, proved batch by batch |
 //! | [`prelude`] | what a program needs, in one import |
 //! | [`prepare`] | token shards made ahead, and exchanged with other programs |
 //! | [`loader`] | config and cursor → a stream of batches |
@@ -82,8 +82,10 @@ mod pin;
 pub mod prelude;
 pub mod prepare;
 pub mod process;
+pub mod prove;
 
-mod render;
+#[doc(hidden)]
+pub mod render;
 mod room;
 mod segment;
 mod shards;

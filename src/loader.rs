@@ -90,7 +90,7 @@ mod tokenizer;
 
 use batch_stream::BatchStream;
 pub use builder::LoaderBuilder;
-pub use check::{Checked, CheckedSource, CheckedTokenizer, check};
+pub use check::{Checked, CheckedSource, CheckedTask, CheckedTokenizer, check};
 pub use custom::{DocumentStream, SequenceStream, TokenStream};
 use gauge::Gauge;
 pub use gauge::Watch;

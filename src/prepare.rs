@@ -22,7 +22,7 @@ use crate::shards::{Shards, opener};
 use crate::source::{Origin, Source};
 use crate::store::Stores;
 use crate::tasks;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Encoder, Tokenizer};
 use crate::world::World;
 
 mod directory;
@@ -153,6 +153,7 @@ async fn opened(config: &Config, directory: &Path, world: World) -> Result<Opene
     let take = move || directory::take(&config, &directory, world, &stores);
     let directories = tasks::blocking("prepare", take).await?;
     let tokenizer = open_tokenizer_for(&resolved, &source).await?;
+    source.fit(&Encoder::new(tokenizer.clone()), &resolved.pipeline);
     Ok(OpenedWork { source, tokenizer, directories, world })
 }
 

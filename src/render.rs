@@ -3,15 +3,91 @@
 //!
 //! A record comes in, as JSON or as plain text. Out come a text and its marks: which bytes are learned from, and which
 //! are special tokens. Nothing is held but the template.
+//!
+//! What is learned from a conversation is found in one of these ways, and never guessed:
+//!
+//! 1. The template marks it, with generation blocks.
+//! 2. It stands between markers: those of the config, or of the template's family.
+//! 3. Each content is found by words around it, if two kinds of such words give the same place.
+//!
+//! A conversation is rendered once if the template marks turns, or has markers, and nobody's text looks like one or like
+//! a token. Otherwise it is rendered again for each question: what the template wrote itself, and where contents stand.
 
-use crate::config::{SourceConfig, TokenizerConfig};
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use crate::config::{ChatConfig, SourceConfig, SpecialTokens, Task, TokenizerConfig, Truncate};
 use crate::document::RenderedMarks;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tokenizer::Encoder;
+
+mod again;
+mod chat;
+mod chat_template;
+mod completion;
+mod conversation;
+mod families;
+mod fields;
+mod fim;
+mod json;
+mod learn;
+mod messages;
+mod sentinels;
+mod spellings;
+mod structure;
+mod template;
+mod template_files;
+mod truncate;
+mod turns;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use again::Again;
+pub use chat_template::{ChatPrompt, ChatTemplate};
+
+use chat::{Chat, Settings};
+use completion::Completion;
+use conversation::Conversation;
+use fim::Fim;
+use messages::{Pair, Reader};
+use spellings::{Spelling, Spellings};
+use template::{Date, Template};
+use template_files::TemplateFiles;
+use truncate::Room;
+
+/// The largest template, in bytes.
+const MOST: u64 = 4 << 20;
+
+/// The names of templates in a tokenizer's files.
+const DEFAULT: &str = "default";
+const TOOL_USE: &str = "tool_use";
 
 /// Renders the records of one source.
 #[derive(Debug)]
-pub(crate) struct Renderer {}
+pub(crate) struct Renderer {
+    task: Rendering,
+    reader: Reader,
+    truncate: Truncate,
+    /// The key of the source's settings, such as `source.0`.
+    key: String,
+    fingerprint: String,
+    /// The room for conversations, if rows must hold them whole.
+    room: OnceLock<Room>,
+}
+
+/// What records are.
+#[derive(Debug)]
+enum Rendering {
+    Chat(Chat),
+    Completion {
+        strings: Completion,
+        /// For prompts and completions that are messages, if there is a template.
+        messages: Option<Chat>,
+    },
+    Fim(Fim),
+}
 
 /// A record's text and its marks, whose places are bytes of the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,34 +111,308 @@ pub(crate) struct RenderError {
     pub(crate) remedy: String,
 }
 
+impl RenderError {
+    fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { what: what.into(), remedy: remedy.into() }
+    }
+}
+
 impl Renderer {
     /// The renderer of `source.<index>`; `None` for a source of plain text. Reads the template.
     pub(crate) fn new(
-        _index: usize,
-        _source: &SourceConfig,
-        _tokenizer: &TokenizerConfig,
+        index: usize,
+        source: &SourceConfig,
+        tokenizer: &TokenizerConfig,
     ) -> Result<Option<Self>> {
-        todo!("renderer")
+        let setup = Setup { key: format!("source.{index}"), source, tokenizer };
+        let templates = match source.task {
+            Task::Text => return Ok(None),
+            Task::Chat => Some(setup.templates()?.ok_or_else(|| setup.no_template())?),
+            Task::Completion => setup.templates()?,
+            Task::Fim => None,
+        };
+        setup.renderer(templates).map(Some)
     }
 
     /// Sets what conversations are measured with, and how many ids a row has for them. To be called once.
-    pub(crate) fn fit(&self, _encoder: &Encoder, _width: usize) {
-        todo!("renderer")
+    pub(crate) fn fit(&self, encoder: &Encoder, width: usize) {
+        // A second call changes nothing.
+        let _ = self.room.set(Room { encoder: encoder.clone(), width });
     }
 
     /// The names of the columns that a record of a table has to have as JSON, as far as the table has them.
     pub(crate) fn columns(&self) -> Vec<String> {
-        todo!("renderer")
+        match &self.task {
+            Rendering::Chat(_) => self.reader.chat_fields(),
+            Rendering::Completion { .. } => self.reader.pair_fields(),
+            Rendering::Fim(_) => Vec::new(),
+        }
     }
 
     /// Everything that texts and marks depend on beside the records, such as the template: part of the order.
     pub(crate) fn fingerprint(&self) -> String {
-        todo!("renderer")
+        self.fingerprint.clone()
+    }
+
+    /// How it is found what is learned from, in words.
+    pub(crate) fn finder(&self) -> String {
+        match &self.task {
+            Rendering::Chat(chat) | Rendering::Completion { messages: Some(chat), .. } => chat.finder(),
+            Rendering::Completion { .. } => "the completion".to_owned(),
+            Rendering::Fim(_) => "the whole text".to_owned(),
+        }
     }
 
     /// Renders a record: a JSON object, or for FIM plain text. `key` is the seed, the file and the place, from which FIM
     /// draws.
-    pub(crate) fn render(&self, _record: &str, _key: [u64; 3]) -> Result<Outcome, RenderError> {
-        todo!("renderer")
+    pub(crate) fn render(&self, record: &str, key: [u64; 3]) -> Result<Outcome, RenderError> {
+        match &self.task {
+            Rendering::Chat(chat) => self.chat(chat, &self.reader.chat(record)?),
+            Rendering::Completion { strings, messages } => match self.reader.pair(record)? {
+                Pair::Strings(prompt, completion) => {
+                    let outcome = strings.render(&prompt, &completion);
+                    Ok(match self.room.get() {
+                        Some(room) => room.whole(self.truncate, outcome),
+                        None => outcome,
+                    })
+                }
+                Pair::Messages(conversation) => {
+                    let chat = messages.as_ref().ok_or_else(|| self.no_template())?;
+                    self.chat(chat, &conversation)
+                }
+            },
+            Rendering::Fim(fim) => Ok(Outcome::Text(fim.render(record, key))),
+        }
+    }
+
+    fn chat(&self, chat: &Chat, conversation: &Conversation) -> Result<Outcome, RenderError> {
+        let outcome = chat.render(conversation)?;
+        match (self.room.get(), self.truncate) {
+            (None, _) => Ok(outcome),
+            (Some(room), Truncate::Turns) => {
+                room.turns(conversation, outcome, |shorter| chat.render(shorter))
+            }
+            (Some(room), truncate) => Ok(room.whole(truncate, outcome)),
+        }
+    }
+
+    fn no_template(&self) -> RenderError {
+        RenderError {
+            what: "its prompt and completion are messages, and there is no chat template".to_owned(),
+            remedy: format!("name one with {}.chat.template", self.key),
+        }
+    }
+
+    /// The conversation of a record, and what renders it; `None` if it is none.
+    fn conversation(&self, record: &str) -> Result<Option<(&Chat, Conversation)>, RenderError> {
+        match &self.task {
+            Rendering::Chat(chat) => Ok(Some((chat, self.reader.chat(record)?))),
+            Rendering::Completion { messages: Some(chat), .. } => match self.reader.pair(record)? {
+                Pair::Messages(conversation) => Ok(Some((chat, conversation))),
+                Pair::Strings(..) => Ok(None),
+            },
+            Rendering::Completion { .. } | Rendering::Fim(_) => Ok(None),
+        }
+    }
+}
+
+/// The special tokens that templates know, and those of the config where the tokenizer's files name none.
+fn with_tokens_of(tokenizer: &TokenizerConfig, mut tokens: Vec<(String, String)>) -> Vec<(String, String)> {
+    for (name, token) in [("bos_token", &tokenizer.bos), ("eos_token", &tokenizer.eos)] {
+        if let Some(token) = token
+            && tokens.iter().all(|(other, _)| other != name)
+        {
+            tokens.push((name.to_owned(), token.clone()));
+        }
+    }
+    tokens
+}
+
+/// What a renderer is made from.
+struct Setup<'a> {
+    key: String,
+    source: &'a SourceConfig,
+    tokenizer: &'a TokenizerConfig,
+}
+
+/// The templates of a source: their names and sources. The first one is for conversations without tools.
+struct Templates {
+    templates: Vec<(String, String)>,
+    /// The special tokens that templates name.
+    tokens: Vec<(String, String)>,
+}
+
+impl Setup<'_> {
+    fn chat_config(&self) -> &ChatConfig {
+        &self.source.chat
+    }
+
+    fn no_template(&self) -> Error {
+        let problem = match &self.tokenizer.path {
+            Some(path) => format!("there is no chat template beside {}", path.display()),
+            None => "the tokenizer has no chat template".to_owned(),
+        };
+        Error::config(format!("{}.chat.template", self.key), format!("{problem}; name a file in Jinja"))
+    }
+
+    fn renderer(&self, templates: Option<Templates>) -> Result<Renderer> {
+        let reader = Reader::new(&self.key, self.source).map_err(|e| Error::config(&self.key, e.what))?;
+        let tokens = spellings::of_tokenizer(self.tokenizer)?;
+        let fingerprint = self.fingerprint(templates.as_ref(), &tokens)?;
+        let chat = templates.map(|templates| self.chat(templates, &tokens, &reader)).transpose()?;
+        let parsed = || match self.tokenizer.special_tokens {
+            SpecialTokens::Text => Spellings::default(),
+            SpecialTokens::Parse => Spellings::new(tokens.iter().cloned()),
+        };
+        let (bos, eos) = (self.tokenizer.bos.clone(), self.tokenizer.eos.clone());
+        let task = match (self.source.task, chat) {
+            (Task::Chat, Some(chat)) => Rendering::Chat(chat),
+            (Task::Fim, _) => {
+                self.check_fim(&tokens)?;
+                Rendering::Fim(Fim { config: self.source.fim.clone(), bos, eos, tokens: parsed() })
+            }
+            (_, messages) => {
+                let border = self.chat_config().border;
+                let strings = Completion { bos, eos, border, tokens: parsed() };
+                Rendering::Completion { strings, messages }
+            }
+        };
+        let truncate = self.chat_config().truncate;
+        Ok(Renderer { task, reader, truncate, key: self.key.clone(), fingerprint, room: OnceLock::new() })
+    }
+
+    /// The templates that the config names, or that stand beside the tokenizer.
+    fn templates(&self) -> Result<Option<Templates>> {
+        let beside = self.tokenizer.path.as_deref().map(TemplateFiles::beside).transpose()?;
+        let TemplateFiles { mut templates, tokens } = beside.unwrap_or_default();
+        let tokens = with_tokens_of(self.tokenizer, tokens);
+        let name = &self.chat_config().template_name;
+        if let Some(path) = &self.chat_config().template {
+            if name.is_some() {
+                let problem =
+                    "it is for templates of the tokenizer, and chat.template names a file; keep one";
+                return Err(Error::config(format!("{}.chat.template_name", self.key), problem));
+            }
+            templates = vec![(DEFAULT.to_owned(), self.read(path)?)];
+        }
+        if templates.is_empty() {
+            return Ok(None);
+        }
+        let wanted = name.as_deref().unwrap_or(DEFAULT);
+        let Some(at) = templates.iter().position(|(other, _)| other == wanted) else {
+            let names: Vec<String> = templates.iter().map(|(name, _)| format!("{name:?}")).collect();
+            let problem = format!("there is no template {wanted:?}; the tokenizer has {}", names.join(", "));
+            return Err(Error::config(format!("{}.chat.template_name", self.key), problem));
+        };
+        templates.swap(0, at);
+        let is_used = |number: usize, other: &str| number == 0 || name.is_none() && other == TOOL_USE;
+        let used = templates.into_iter().enumerate().filter(|(number, (name, _))| is_used(*number, name));
+        Ok(Some(Templates { templates: used.map(|(_, template)| template).collect(), tokens }))
+    }
+
+    fn read(&self, path: &Path) -> Result<String> {
+        let bytes = crate::bounded::read_any(path, MOST).map_err(|e| Error::io(path, "read", e))?;
+        String::from_utf8(bytes).map_err(|e| {
+            let byte = e.utf8_error().valid_up_to();
+            let problem = format!("{} is not UTF-8 at byte {byte}; name a file in Jinja", path.display());
+            Error::config(format!("{}.chat.template", self.key), problem)
+        })
+    }
+
+    fn chat(&self, templates: Templates, tokens: &[Spelling], reader: &Reader) -> Result<Chat> {
+        let Templates { templates, tokens: of_template } = templates;
+        let config = self.chat_config();
+        let eos = of_template.iter().find(|(name, _)| name == "eos_token").map(|(_, token)| token.clone());
+        let settings = Settings {
+            learn: config.learn.clone(),
+            turn: self.turn()?,
+            border: config.border,
+            tokens: chat::tokens(tokens.to_vec(), &of_template),
+            parses: self.tokenizer.special_tokens == SpecialTokens::Parse,
+            eos,
+            kwargs: reader.kwargs().to_vec(),
+        };
+        let mut compiled = templates.iter().map(|(_, source)| {
+            self.compile(source, &of_template).map(|template| (template, source.as_str()))
+        });
+        let Some(template) = compiled.next().transpose()? else { return Err(self.no_template()) };
+        let with_tools = compiled.next().transpose()?;
+        Ok(Chat::new(template, with_tools, settings))
+    }
+
+    fn turn(&self) -> Result<Option<crate::config::TurnConfig>> {
+        let turn = self.chat_config().turn.clone();
+        let is_blank = turn.as_ref().is_some_and(|turn| turn.begin.trim().is_empty() || turn.end.is_empty());
+        if is_blank {
+            let problem = "its begin and end must be texts that stand around each turn of the assistant";
+            return Err(Error::config(format!("{}.chat.turn", self.key), problem));
+        }
+        Ok(turn)
+    }
+
+    fn compile(&self, source: &str, tokens: &[(String, String)]) -> Result<Template> {
+        let date_key = format!("{}.chat.date", self.key);
+        let date = self.chat_config().date.as_deref();
+        let parsed = date.map(|date| {
+            let problem = || format!("{date:?} is not a date; write one such as \"2026-11-28\"");
+            Date::parse(date).ok_or_else(|| Error::config(&date_key, problem()))
+        });
+        let template = Template::compile(source, tokens, parsed.transpose()?).map_err(|e| {
+            Error::config(format!("{}.chat.template", self.key), format!("{}; {}", e.what, e.remedy))
+        })?;
+        if template.asks_for_date() && date.is_none() {
+            let problem = "the chat template asks for today's date, so that texts would change every day; \
+                           set one, such as \"2026-11-28\"";
+            return Err(Error::config(date_key, problem));
+        }
+        Ok(template)
+    }
+
+    /// Refuses tokens of holes that the tokenizer does not have.
+    fn check_fim(&self, tokens: &[Spelling]) -> Result<()> {
+        let fim = &self.source.fim;
+        let named = [("prefix", &fim.prefix), ("suffix", &fim.suffix), ("middle", &fim.middle)];
+        let is_known = |token: &str| tokens.iter().any(|other| other.text == token);
+        for (name, token) in named.iter().filter(|_| fim.rate > 0.0) {
+            let key = format!("{}.fim.{name}", self.key);
+            if !is_known(token) {
+                let problem = format!("the tokenizer has no special token {token:?}; name one that it has");
+                return Err(Error::config(key, problem));
+            }
+            if named.iter().any(|(other, same)| other != name && same == token) {
+                return Err(Error::config(key, format!("{token:?} is named twice; name three tokens")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A digest of everything that decides texts and marks. Paths do not.
+    fn fingerprint(&self, templates: Option<&Templates>, tokens: &[Spelling]) -> Result<String> {
+        let chat = ChatConfig { template: None, template_name: None, ..self.chat_config().clone() };
+        let json = |value: serde_json::Result<String>| {
+            value.map_err(|e| Error::config(format!("{}.chat", self.key), e.to_string()))
+        };
+        let mut all = String::from("millstream render 1");
+        let mut add = |part: &str| {
+            // With its length, so that no two lists of parts are one text.
+            let _ = write!(all, "\n{} {part}", part.len());
+        };
+        add(&json(serde_json::to_string(&self.source.task))?);
+        add(&json(serde_json::to_string(&chat))?);
+        add(&json(serde_json::to_string(&self.source.fim))?);
+        add(&json(serde_json::to_string(&(&self.tokenizer.bos, &self.tokenizer.eos)))?);
+        add(&json(serde_json::to_string(&self.tokenizer.special_tokens))?);
+        add(&json(serde_json::to_string(&(&self.source.kind, &self.source.field)))?);
+        for (name, text) in
+            templates.iter().flat_map(|templates| templates.templates.iter().chain(&templates.tokens))
+        {
+            add(name);
+            add(text);
+        }
+        for token in tokens {
+            add(&token.text);
+            add(if token.is_single_word { "word" } else { "any" });
+        }
+        Ok(blake3::hash(all.as_bytes()).to_hex().to_string())
     }
 }

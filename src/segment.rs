@@ -3,14 +3,14 @@
 //! Local segments are mapped into memory. Each block's checksum is checked when the block is first used.
 //!
 //! - `format`: the numbers of the file
+//! - `masked`: which ids are not learned from
 //! - `table`: its splits
-//! - `write`, `index`: a segment under way
+//! - `write`, `spool`: a segment under way
 //! - `map`: a file in memory
 //! - `ids`: where the ids of documents are: in a mapped segment, or in memory
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use memmap2::Mmap;
@@ -20,15 +20,17 @@ use crate::error::{Error, Result};
 
 mod format;
 mod ids;
-mod index;
 mod map;
+mod masked;
+mod spool;
 pub(crate) mod table;
 mod write;
 
-pub(crate) use format::{BLOCK, Entry, HEADER, ROW, SUM, SplitRow, StoredText, Width};
+pub(crate) use format::{BLOCK, Entry, EntryEnd, HEADER, ROW, SUM, SplitRow, StoredText, Width};
 use format::{IDENTITY, MAGIC, TRAILER, VERSION};
-pub(crate) use ids::{HeldIds, StoredIds};
+pub(crate) use ids::{HeldIds, IdsOrigin, StoredIds};
 use map::{bring, map, scatter, will_need};
+pub(crate) use masked::{MASKED, masked_ranges};
 use table::Table;
 pub(crate) use write::{SegmentWriter, StoredDocument, begun};
 
@@ -79,8 +81,7 @@ pub(crate) fn check_header(head: &[u8], identity: &[u8; 32], path: &Path) -> Res
 #[derive(Debug)]
 pub(crate) struct Segment {
     path: PathBuf,
-    /// The fingerprint of the tokenizer that made its ids.
-    tokenizer: Arc<str>,
+    origin: IdsOrigin,
     map: Mmap,
     width: Width,
     rows: Vec<SplitRow>,
@@ -91,9 +92,8 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Opens a segment, and checks that it has this identity. `tokenizer` is the fingerprint of the tokenizer that made
-    /// its ids.
-    pub(crate) fn open(path: &Path, identity: &[u8; 32], tokenizer: Arc<str>) -> Result<Self> {
+    /// Opens a segment of ids from this origin, and checks that it has this identity.
+    pub(crate) fn open(path: &Path, identity: &[u8; 32], origin: IdsOrigin) -> Result<Self> {
         let map = map(path).map_err(|e| Error::io(path, "map", e))?;
         let refuse = |what: &str| incomplete(path, what);
         if map.len() < HEADER + 8 * TRAILER || !map.len().is_multiple_of(8) {
@@ -111,16 +111,16 @@ impl Segment {
         });
         let first_blocks = first_blocks.collect();
         let seen = (0..blocks.div_ceil(8)).map(|_| AtomicU8::new(0)).collect();
-        Ok(Self { path: path.to_owned(), tokenizer, width, rows, first_blocks, seen, map })
+        Ok(Self { path: path.to_owned(), origin, width, rows, first_blocks, seen, map })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The fingerprint of the tokenizer that made its ids.
-    pub(crate) fn tokenizer(&self) -> &str {
-        &self.tokenizer
+    /// How its ids were made.
+    pub(crate) fn origin(&self) -> &IdsOrigin {
+        &self.origin
     }
 
     /// Its length, in bytes.

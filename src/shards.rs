@@ -15,7 +15,7 @@ use crate::atomic::write_atomically;
 use crate::bounded;
 use crate::error::{Error, Result};
 use crate::files::Files;
-use crate::segment::{EXTENSION, Segment, SegmentWriter, Width};
+use crate::segment::{EXTENSION, IdsOrigin, Segment, SegmentWriter, Width};
 use crate::store::{Cancellable, FileOpener, Stored, Stores};
 
 mod cache;
@@ -102,9 +102,9 @@ impl Shards {
 
     /// Maps all segments of a directory.
     fn mapped(mut self, directory: &Path) -> Result<Self> {
-        let (identity, tokenizer) = (self.manifest.identity(), Arc::<str>::from(&*self.manifest.tokenizer));
+        let (identity, origin) = (self.manifest.identity(), self.manifest.ids_origin());
         for path in segments(directory)? {
-            let segment = Arc::new(Segment::open(&path, &identity, tokenizer.clone())?);
+            let segment = Arc::new(Segment::open(&path, &identity, origin.clone())?);
             for number in 0..segment.rows().len() {
                 let tokens = StoredSplit::mapped(segment.clone(), number);
                 // A split that is there twice has the same tokens both times.
@@ -119,15 +119,14 @@ impl Shards {
     /// Finds the segments that the list of a store names. Without a list, the shards are incomplete, and nobody reads
     /// them.
     fn listed(mut self, first: u32) -> Result<Self> {
-        let (width, tokenizer) =
-            (Width::for_vocab(self.manifest.vocab_size), Arc::<str>::from(&*self.manifest.tokenizer));
+        let (width, origin) = (Width::for_vocab(self.manifest.vocab_size), self.manifest.ids_origin());
         let identity = self.manifest.identity();
         let Some(SegmentList { segments, .. }) = SegmentList::load(&self.place, &identity, width)? else {
             return Ok(self);
         };
         self.remote = found(&self.place, &segments)?;
         for ((number, segment), file) in (first..).zip(&segments).zip(&self.remote) {
-            for tokens in remote_splits(file, number, segment, width, &tokenizer) {
+            for tokens in remote_splits(file, number, segment, width, &origin) {
                 self.splits.entry(tokens.split()).or_insert(tokens);
             }
         }
@@ -197,6 +196,11 @@ impl Shards {
         self.splits.values().try_for_each(|tokens| tokens.opened(&open)?.verify())
     }
 
+    /// Whether some ids are not learned from.
+    pub(crate) fn are_masked(&self) -> bool {
+        self.splits.values().any(|tokens| tokens.masked() > 0)
+    }
+
     /// Returns how many documents and ids there are.
     pub(crate) fn counts(&self) -> ShardCounts {
         let count = |counts: ShardCounts, tokens: &StoredSplit| ShardCounts {
@@ -235,10 +239,10 @@ fn remote_splits(
     number: u32,
     segment: &ListedSegment,
     width: Width,
-    tokenizer: &Arc<str>,
+    origin: &IdsOrigin,
 ) -> impl Iterator<Item = StoredSplit> {
-    let (path, tokenizer) = (file.path.clone(), tokenizer.clone());
-    let of = Arc::new(RemoteSegment { number, path, tokenizer });
+    let (path, origin) = (file.path.clone(), origin.clone());
+    let of = Arc::new(RemoteSegment { number, path, origin });
     segment.rows().map(move |row| StoredSplit::remote(of.clone(), row, width))
 }
 

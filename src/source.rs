@@ -16,14 +16,14 @@
 //!
 //! | floor | what |
 //! |---|---|
-//! | `facts`, `describe` | the facts about a source that the rest of the crate asks for; descriptions of paths |
+//! | `facts`, `record`, `describe` | the facts about a source that the rest of the crate asks for; single records, read again; descriptions of paths |
 //! | `reading` | a lane: from its splits to documents with their cursors |
 //! | `lane` | the part of a corpus that a stream reads |
 //! | `catalog` | paths, dataset directories, files and their splits, how splits are dealt, the hold-out |
 //! | `formats` | how documents lie in files: a file for each format, and the registry of them |
 //! | `layout` | how one file is cut into splits |
 //! | `content` | a file's text: plain, compressed, standard input |
-//! | `interleave`, `window`, `split_size` | reading side by side; the result of one read; how finely a source is cut |
+//! | `interleave`, `window`, `split_size`, `rendering` | reading side by side; the result of one read; how finely a source is cut; texts from records |
 //! | `cuts`, `excerpt`, `framing`, `json_path`, `problem`, `split` | types that all of them use |
 
 use std::fmt;
@@ -31,7 +31,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::budget::{Budget, IDS_PER_BYTE};
-use crate::config::{Config, SourceConfig, StoreConfig};
+use crate::config::{Config, SourceConfig, StoreConfig, TokenizerConfig};
 use crate::cursor::LaneCursor;
 use crate::error::Result;
 use crate::files::Files;
@@ -55,6 +55,8 @@ mod lane;
 mod layout;
 mod problem;
 mod reading;
+mod record;
+mod rendering;
 mod split;
 mod split_size;
 mod window;
@@ -63,12 +65,14 @@ pub use crate::custom_format::{RecordFile, RecordFormat, RecordReader, RecordTex
 pub(crate) use catalog::holdout::digest;
 pub use catalog::holdout::{Holdout, Side};
 pub(crate) use catalog::origin::Origin;
-pub use describe::{extension, recognize};
+pub use describe::{RecordsFound, extension, recognize};
+pub(crate) use excerpt::{excerpt, listed};
 pub(crate) use formats::mds::TokenShard;
 pub use lane::Lane;
 pub(crate) use reading::documents::AHEAD;
 pub use reading::documents::Documents;
 pub(crate) use reading::splits::{SplitDocument, SplitItem, SplitReader};
+pub(crate) use rendering::Rendering;
 
 use catalog::corpus::Corpus;
 use catalog::{paths, resolved};
@@ -132,19 +136,21 @@ impl Source {
     /// [`Error::Config`](crate::Error::Config) for a setting out of bounds, an invalid pattern, or a variable that is
     /// not set; [`Error::Corpus`](crate::Error::Corpus) if a pattern matches no file or all files of a source are
     /// empty; [`Error::Io`](crate::Error::Io) for a directory, file or store that cannot be looked at;
-    /// [`Error::Threads`](crate::Error::Threads) if the system refuses threads to look with.
+    /// [`Error::Threads`](crate::Error::Threads) if the system refuses threads to look with. A chat template that
+    /// `chat.template` does not name is not found: it lies beside the tokenizer of a config
+    /// ([`from_config`](Source::from_config)).
     pub async fn open(sources: &[SourceConfig]) -> Result<Self> {
         Self::open_with(sources, &StoreConfig::default()).await
     }
 
-    /// Opens the sources of a config, as a [`Loader`](crate::Loader) does: with its settings for reading remote files,
-    /// and with its seed for synthetic sources that have none of their own. [`open`](Source::open) uses 42, a config's
-    /// default.
+    /// Opens the sources of a config, as a [`Loader`](crate::Loader) does: with its settings for reading remote files, the
+    /// chat template of its tokenizer, and its seed for sources that draw and have none of their own.
+    /// [`open`](Source::open) uses 42, a config's default.
     ///
     /// # Errors
     /// As [`open`](Source::open).
     pub async fn from_config(config: &Config) -> Result<Self> {
-        Self::open_with(&config.seeded_sources(), &config.store).await
+        Self::opened(&config.seeded_sources(), &config.tokenizer, &config.store).await
     }
 
     /// Like [`open`](Source::open), with settings for reading remote files.
@@ -152,6 +158,14 @@ impl Source {
     /// # Errors
     /// As [`open`](Source::open).
     pub async fn open_with(sources: &[SourceConfig], store: &StoreConfig) -> Result<Self> {
+        Self::opened(sources, &TokenizerConfig::default(), store).await
+    }
+
+    async fn opened(
+        sources: &[SourceConfig],
+        tokenizer: &TokenizerConfig,
+        store: &StoreConfig,
+    ) -> Result<Self> {
         for (index, source) in sources.iter().enumerate() {
             source.validate(&format!("source.{index}"))?;
         }
@@ -159,10 +173,11 @@ impl Source {
         tasks::can_block(threads::LEAST).await?;
         let stores = Arc::new(Stores::new(store));
         let sources = resolved::resolve(sources, &stores).await?;
+        let renderings = resolved::renderings(&sources, tokenizer).await?;
         // Dropping this future stops the reads on blocking threads.
         let (_cancel, cancellable) = CancelToken::new();
         let files = paths::files(&sources, &stores).await?;
-        let corpus = Arc::new(Corpus::new(files, sources, stores, &cancellable).await?);
+        let corpus = Arc::new(Corpus::new(files, sources, renderings, stores, &cancellable).await?);
         let dealt = 0..corpus.files.len();
         Ok(Self { dealt, corpus, ..Self::custom() })
     }

@@ -133,7 +133,8 @@ pub trait StageExt: Stream + Sized {
     /// Packs ids into sequences of `seq_len + ahead`: `seq_len` inputs, each with the `ahead` ids that follow
     /// it.
     ///
-    /// A document without ids gives nothing.
+    /// A document without ids gives nothing. One that is learned from only in part, such as a conversation, is cut by
+    /// `Concat` alone; with the other rules it gives nothing if it is longer than `seq_len + 1` ids, which is counted.
     ///
     /// - [`Concat`](crate::config::PackRule::Concat): documents follow each other and are cut where a
     ///   sequence is full. The next sequence begins `seq_len` ids further, `ahead` ids before this one ends.

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 mod bytes;
 mod encoder;
+mod marked;
 mod name;
 
 #[cfg(feature = "tokenizers")]
@@ -24,6 +25,9 @@ pub(crate) mod worker;
 
 pub use bytes::ByteTokenizer;
 pub use encoder::Encoder;
+pub(crate) use marked::Piece;
+#[doc(hidden)]
+pub use marked::{MarkedText, Run};
 pub(crate) use name::{difference, name_of};
 
 /// The special token of bytes and of GPT-2, and of a learned tokenizer for which none is named.
@@ -33,6 +37,15 @@ pub const END_OF_TEXT: &str = "<|endoftext|>";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct EncodeError(String);
+
+impl EncodeError {
+    /// A template wrote a special token that the tokenizer does not have.
+    pub(crate) fn unknown(token: &str) -> Self {
+        let problem =
+            format!("the rendered text has the special token {token:?}, which the tokenizer does not have");
+        Self(format!("{problem}; use a template that was made for this tokenizer"))
+    }
+}
 
 impl From<String> for EncodeError {
     fn from(problem: String) -> Self {
@@ -72,6 +85,31 @@ pub trait Tokenizer: Debug + Send + Sync {
     ) -> Result<(), EncodeError> {
         Err("this tokenizer does not tell which bytes an id stands for, which a text that is partly learned from needs"
             .into())
+    }
+
+    /// Appends the ids of a rendered text, and their runs in the text's order. Each special token becomes its id, and what
+    /// stands between is encoded as plain text.
+    #[doc(hidden)]
+    fn encode_marked(
+        &self,
+        text: &MarkedText<'_>,
+        ids: &mut Vec<u32>,
+        runs: &mut Vec<Run>,
+    ) -> Result<(), EncodeError> {
+        for piece in text.pieces() {
+            match piece {
+                Piece::Special(bytes) => {
+                    let token = &text.text()[bytes.clone()];
+                    ids.push(self.id(token).ok_or_else(|| EncodeError::unknown(token))?);
+                    runs.push(Run { bytes, ids: 1 });
+                }
+                Piece::Plain(range) => text.encode(range, ids, runs, |text, ids, spans| match spans {
+                    Some(spans) => self.encode_spans(text, ids, spans),
+                    None => self.encode(text, ids),
+                })?,
+            }
+        }
+        Ok(())
     }
 
     /// The text of `ids`. Ids that are not in the vocabulary are left out.

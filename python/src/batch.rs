@@ -118,7 +118,7 @@ impl Batch {
         self.columns_of(py, self.batch().position_ids(), self.batch().width())
     }
 
-    /// Whether each input's target exists and is of the same document. `[rows, seq_len]`.
+    /// Whether each input's target exists, is of the same document and is learned from. `[rows, seq_len]`.
     #[getter]
     fn loss_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let seq_len = self.batch().seq_len();
@@ -159,7 +159,7 @@ impl Batch {
         (rows, width)
     }
 
-    /// How many targets there are, without padding.
+    /// How many targets there are, without padding and what is not learned from.
     #[getter]
     fn tokens(&self) -> usize {
         self.batch().tokens()
@@ -177,7 +177,7 @@ impl Batch {
         self.batch().number()
     }
 
-    /// A digest of its shape and ids: equal batches have equal digests.
+    /// A digest of its shape, its ids, and what of them is not learned from: equal batches have equal digests.
     #[getter]
     fn digest(&self, py: Python<'_>) -> String {
         if self.ready.is_wide {

@@ -3,7 +3,8 @@
 //! - `stream`: an open loader, and waiting for it without the GIL
 //! - `batch`: a batch and its pieces; `memory`: their numbers, by the buffer protocol; `dlpack`: the same by DLPack
 //! - `cursor`, `config`, `tokenizer`: the library's, as Python objects
-//! - `stages`: Python functions over documents, and documents that Python makes; `calls`: what these have in common
+//! - `stages`: Python functions over documents, and documents that Python makes; `calls`: what these have in common;
+//!   `marks`: what of a text is learned from
 //! - `errors`: the library's errors as Python's exceptions; `log`: its events in Python's log
 //! - `verify`, `program`: the proof and the commands
 
@@ -16,6 +17,7 @@ mod cursor;
 mod dlpack;
 mod errors;
 mod log;
+mod marks;
 mod memory;
 mod open;
 mod program;

@@ -13,6 +13,7 @@ use millstream::{Document, Error, LaneCursor, Result, Tracked};
 use pyo3::prelude::*;
 
 use super::calls::{CLOSED, Calls};
+use super::marks::{Text, ranges_of};
 
 /// How many documents a function is called with before the GIL is given back.
 const GROUP: usize = 256;
@@ -28,6 +29,8 @@ const TOGETHER: Duration = Duration::from_millis(5);
 pub(crate) enum Does {
     /// Returns another text.
     Map,
+    /// The same, knowing what of the text is learned from, and what its special tokens are.
+    MapMarks,
     /// Says whether to keep it.
     Filter,
 }
@@ -35,12 +38,13 @@ pub(crate) enum Does {
 impl Does {
     /// By its name in Python.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        [Self::Map, Self::Filter].into_iter().find(|does| does.name() == name)
+        [Self::Map, Self::MapMarks, Self::Filter].into_iter().find(|does| does.name() == name)
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Map => "map",
+            Self::MapMarks => "map_marks",
             Self::Filter => "filter",
         }
     }
@@ -59,10 +63,19 @@ struct Function {
 impl Function {
     fn apply(&self, py: Python<'_>, document: Tracked<Document>) -> Result<Option<Tracked<Document>>> {
         let text = document.value.text();
-        let returned = self.call.bind(py).call1((text,));
+        let call = self.call.bind(py);
+        let returned = match self.does {
+            Does::Filter | Does::Map => call.call1((text,)),
+            Does::MapMarks => {
+                let [learned, special] = ranges_of(&document.value);
+                call.call1((text, learned, special))
+            }
+        };
         let done = match self.does {
             Does::Filter => returned.and_then(|kept| kept.is_truthy()).map(|kept| kept.then_some(None)),
-            Does::Map => returned.and_then(|text| text.extract::<String>()).map(|text| Some(Some(text))),
+            Does::Map | Does::MapMarks => {
+                returned.and_then(|text| Text::extract(&text)).map(|text| Some(Some(text)))
+            }
         };
         match done {
             Ok(None) => {
@@ -75,7 +88,10 @@ impl Function {
                 self.left_out.store(0, Ordering::Relaxed);
                 Ok(Some(document))
             }
-            Ok(Some(Some(text))) => Ok(Some(document.map(|document| document.with_text(text)))),
+            Ok(Some(Some(text))) => match text.replace(document.value.clone()) {
+                Ok(replaced) => Ok(Some(document.map(|_| replaced))),
+                Err(problem) => Err(at(&document, &self.name, &format!("{} {problem}", self.name))),
+            },
             Err(error) => {
                 let failure = at(&document, &self.name, &format!("{} raised {error}", self.name));
                 self.calls.keep(py, failure.chain(), error);
@@ -188,7 +204,7 @@ impl Iterator {
                 match self.pull(py) {
                     Ok(Some(text)) => {
                         self.next += 1;
-                        taken.push(Ok(Tracked::new(Document::new(text), LaneCursor::after(self.next))));
+                        taken.push(Ok(Tracked::new(text.document(), LaneCursor::after(self.next))));
                     }
                     Ok(None) => self.has_ended = true,
                     Err(error) => {
@@ -209,7 +225,7 @@ impl Iterator {
         taken
     }
 
-    fn pull(&mut self, py: Python<'_>) -> PyResult<Option<String>> {
+    fn pull(&mut self, py: Python<'_>) -> PyResult<Option<Text>> {
         let opened = match &self.opened {
             Some(opened) => opened,
             None => {
@@ -218,7 +234,7 @@ impl Iterator {
             }
         };
         let next = opened.bind(py).cast::<pyo3::types::PyIterator>()?.clone().next();
-        next.map(|text| text?.extract()).transpose()
+        next.map(|text| Text::extract(&text?)).transpose()
     }
 }
 

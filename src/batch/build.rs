@@ -1,7 +1,7 @@
 //! Rows in, a batch out. Held in memory: the batch.
 
-use super::row_block::{CopiedRow, Copies, RowBlock, number_of};
-use super::{Batch, Piece};
+use super::row_block::{CopiedRow, Copies, RowBlock, RowOfBlock, number_of};
+use super::{Batch, MaskedPlaces, Piece};
 use crate::cursor::{Cursor, Digest};
 use crate::document::Sequence;
 
@@ -53,8 +53,8 @@ impl BatchBuilder {
     pub(crate) fn copy(&mut self, sequence: &Sequence) -> Digest {
         self.begin_row(sequence.width());
         let number = self.rows();
-        let Batch { ids, pieces, corpora, ahead, .. } = &mut self.batch;
-        let row = CopiedRow::copy(sequence, number, *ahead, Copies { ids, pieces, corpora });
+        let Batch { ids, pieces, masked, corpora, ahead, .. } = &mut self.batch;
+        let row = CopiedRow::copy(sequence, number, *ahead, Copies { ids, pieces, masked, corpora });
         self.end_row(row)
     }
 
@@ -63,7 +63,7 @@ impl BatchBuilder {
     /// # Panics
     /// As [`push`](Self::push).
     pub(crate) fn append(&mut self, block: &RowBlock, nth: usize) -> Digest {
-        let (row, ids, pieces) = block.row(nth);
+        let RowOfBlock { row, ids, pieces, masked } = block.row(nth);
         self.begin_row(row.width);
         let number = self.rows() as u32;
         let batch = &mut self.batch;
@@ -73,6 +73,7 @@ impl BatchBuilder {
             corpus: number_of(block.files(piece), &mut batch.corpora),
             ..*piece
         }));
+        batch.masked.extend(masked.iter().map(|masked| MaskedPlaces { row: number, ..*masked }));
         self.end_row(row)
     }
 
@@ -114,6 +115,7 @@ impl BatchBuilder {
         let mut next = Batch::empty(self.batch.ahead);
         next.lengths.reserve(self.rows());
         next.pieces.reserve(self.batch.pieces.len() + self.batch.pieces.len() / 8);
+        next.masked.reserve(self.batch.masked.len() + self.batch.masked.len() / 8);
         Batch { number, cursor, ..std::mem::replace(&mut self.batch, next) }
     }
 }

@@ -9,9 +9,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Piece;
+use super::{MaskedPlaces, Piece};
 use crate::cursor::Digest;
-use crate::document::Sequence;
+use crate::document::{Mask, Sequence};
 use crate::files::Files;
 
 /// What a batch has to know of a copied row, besides its ids and pieces.
@@ -20,7 +20,7 @@ pub(super) struct CopiedRow {
     /// How many ids it has, and with padding.
     pub(super) len: usize,
     pub(super) width: usize,
-    /// The bytes of text that its targets stand for, and those of targets within documents.
+    /// The bytes of text that its learned targets stand for, and those of such targets within documents.
     pub(super) text_bytes: u64,
     pub(super) text_bytes_within_documents: u64,
     /// Its own hash.
@@ -32,6 +32,7 @@ pub(super) struct CopiedRow {
 pub(super) struct Copies<'a> {
     pub(super) ids: &'a mut Vec<u32>,
     pub(super) pieces: &'a mut Vec<Piece>,
+    pub(super) masked: &'a mut Vec<MaskedPlaces>,
     pub(super) corpora: &'a mut Vec<Arc<Files>>,
 }
 
@@ -44,9 +45,20 @@ struct Run {
     offset: usize,
     /// The number of ids of the whole document, and the bytes of its text.
     document: (usize, usize),
+    /// Which of its ids are learned from.
+    mask: Mask,
 }
 
 impl Run {
+    /// The bytes of text that the ids at these places of the row stand for.
+    #[inline]
+    fn bytes(&self, places: Range<usize>) -> u64 {
+        match places.is_empty() {
+            true => 0,
+            false => self.bytes_before(places.end) - self.bytes_before(places.start),
+        }
+    }
+
     /// The bytes of the document's text that the ids before place `at` of the row stand for. A document's bytes are divided
     /// evenly among its ids.
     #[inline]
@@ -71,7 +83,7 @@ impl CopiedRow {
             text_bytes_within_documents: 0,
             digest: Digest::default(),
         };
-        let (begin, mut end) = (to.ids.len(), 0);
+        let (begin, begin_masked, mut end) = (to.ids.len(), to.masked.len(), 0);
         for part in sequence.parts().iter().filter(|part| !part.is_empty()) {
             part.append_to(to.ids);
             let ids = end..end + part.len();
@@ -84,13 +96,19 @@ impl CopiedRow {
                 position: part.position(),
                 corpus: number_of(part.files(), to.corpora),
             });
-            row.count(&Run { ids, offset: part.offset(), document: part.document() }, ahead);
+            let mask = part.mask();
+            for masked in mask.masked() {
+                let places = masked.start + ids.start..masked.end + ids.start;
+                push_masked(to.masked, begin_masked, number as u32, places);
+            }
+            row.count(&Run { ids, offset: part.offset(), document: part.document(), mask }, ahead);
         }
-        row.digest = Digest::of_row(&to.ids[begin..]);
+        let masked = to.masked[begin_masked..].iter();
+        row.digest = Digest::of_row(&to.ids[begin..]).masking(masked.map(|masked| masked.from..masked.to));
         row
     }
 
-    /// Counts the bytes of text that the targets of a run stand for.
+    /// Counts the bytes of text that the learned targets of a run stand for.
     #[inline]
     fn count(&mut self, run: &Run, ahead: usize) {
         let Range { start: from, end: to } = run.ids;
@@ -98,6 +116,14 @@ impl CopiedRow {
         // previous row.
         let (first, end) = (from.max(1), to.min(self.width.saturating_sub(ahead) + 1));
         if first >= end {
+            return;
+        }
+        if !run.mask.is_empty() {
+            for learned in run.mask.learned_in(first - from..end - from) {
+                let places = learned.start + from..learned.end + from;
+                self.text_bytes += run.bytes(places.clone());
+                self.text_bytes_within_documents += run.bytes(places.start.max(from + 1)..places.end);
+            }
             return;
         }
         let behind = run.bytes_before(end);
@@ -108,6 +134,16 @@ impl CopiedRow {
             second if second < end => behind - run.bytes_before(second),
             _ => 0,
         };
+    }
+}
+
+/// Appends places of the row that begins at `begin`. Those of neighbouring parts become one, so that the list does not
+/// depend on how a row is cut into parts.
+fn push_masked(masked: &mut Vec<MaskedPlaces>, begin: usize, row: u32, places: Range<usize>) {
+    let (from, to) = (places.start as u32, places.end as u32);
+    match masked[begin..].last_mut() {
+        Some(last) if last.to == from => last.to = to,
+        _ => masked.push(MaskedPlaces { row, from, to }),
     }
 }
 
@@ -125,24 +161,42 @@ pub(super) fn number_of(files: &Arc<Files>, corpora: &mut Vec<Arc<Files>>) -> u3
 pub(crate) struct RowBlock {
     ids: Vec<u32>,
     pieces: Vec<Piece>,
+    masked: Vec<MaskedPlaces>,
     corpora: Vec<Arc<Files>>,
     rows: Vec<BlockRow>,
 }
 
-/// A row of a block, and where its ids and pieces end there.
-#[derive(Debug)]
+/// A row of a block, and where its share of each list ends there.
+#[derive(Clone, Copy, Debug)]
 struct BlockRow {
     row: CopiedRow,
-    ids_end: usize,
-    pieces_end: usize,
+    ends: Ends,
+}
+
+/// How long the lists are behind a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    ids: usize,
+    pieces: usize,
+    masked: usize,
+}
+
+/// A row of a block.
+#[derive(Debug)]
+pub(super) struct RowOfBlock<'a> {
+    pub(super) row: CopiedRow,
+    pub(super) ids: &'a [u32],
+    pub(super) pieces: &'a [Piece],
+    pub(super) masked: &'a [MaskedPlaces],
 }
 
 impl RowBlock {
     /// Copies a row. A batch has targets for so many ids `ahead`.
     pub(crate) fn push(&mut self, sequence: &Sequence, ahead: usize) {
-        let to = Copies { ids: &mut self.ids, pieces: &mut self.pieces, corpora: &mut self.corpora };
-        let row = CopiedRow::copy(sequence, self.rows.len(), ahead, to);
-        self.rows.push(BlockRow { row, ids_end: self.ids.len(), pieces_end: self.pieces.len() });
+        let Self { ids, pieces, masked, corpora, rows } = self;
+        let row = CopiedRow::copy(sequence, rows.len(), ahead, Copies { ids, pieces, masked, corpora });
+        let ends = Ends { ids: ids.len(), pieces: pieces.len(), masked: masked.len() };
+        rows.push(BlockRow { row, ends });
     }
 
     /// How many rows it has.
@@ -161,18 +215,23 @@ impl RowBlock {
         let next = Self {
             ids: Vec::with_capacity(some_more(self.ids.len())),
             pieces: Vec::with_capacity(some_more(self.pieces.len())),
+            masked: Vec::with_capacity(some_more(self.masked.len())),
             corpora: Vec::new(),
             rows: Vec::with_capacity(some_more(self.rows.len())),
         };
         std::mem::replace(self, next)
     }
 
-    /// A row, its ids and its pieces.
-    pub(super) fn row(&self, nth: usize) -> (CopiedRow, &[u32], &[Piece]) {
-        let begin = nth.checked_sub(1).map(|before| &self.rows[before]);
-        let (ids, pieces) = begin.map_or((0, 0), |before| (before.ids_end, before.pieces_end));
-        let BlockRow { row, ids_end, pieces_end } = &self.rows[nth];
-        (*row, &self.ids[ids..*ids_end], &self.pieces[pieces..*pieces_end])
+    /// A row, and its share of each list.
+    pub(super) fn row(&self, nth: usize) -> RowOfBlock<'_> {
+        let begin = nth.checked_sub(1).map_or_else(Ends::default, |before| self.rows[before].ends);
+        let BlockRow { row, ends } = self.rows[nth];
+        RowOfBlock {
+            row,
+            ids: &self.ids[begin.ids..ends.ids],
+            pieces: &self.pieces[begin.pieces..ends.pieces],
+            masked: &self.masked[begin.masked..ends.masked],
+        }
     }
 
     /// The files that a piece of a row refers to.

@@ -11,7 +11,7 @@ use super::{Batch, Piece};
 pub struct Targets {
     /// The ids. Where the mask is false, the value is arbitrary: another document's id or padding.
     pub ids: Vec<u32>,
-    /// Whether the target exists and belongs to the same document as the input.
+    /// Whether the target exists, belongs to the same document as the input, and is learned from.
     pub mask: Vec<bool>,
 }
 
@@ -73,18 +73,20 @@ impl Batch {
         (ends.into_iter().map(|end| end as i32).collect(), longest)
     }
 
-    /// Returns, for each input, whether the next id exists and belongs to the same document, `[rows, seq_len]`,
-    /// row-major.
+    /// Returns, for each input, whether the next id exists, belongs to the same document and is learned from,
+    /// `[rows, seq_len]`, row-major.
     pub fn loss_mask(&self) -> Vec<bool> {
         self.target_mask(1)
     }
 
     /// Where the targets of [`loss_mask`](Self::loss_mask) are: the row, and the places in it. The first id of a
-    /// document is not a target, nor is the first of a row.
+    /// document is not a target, nor is the first of a row. No range is empty.
     pub fn targets_within_documents(&self) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
         let end = self.seq_len() + 1;
-        let targets = move |piece: &Piece| (piece.from as usize + 1).min(end)..(piece.to as usize).min(end);
-        self.pieces.iter().map(move |piece| (piece.row as usize, targets(piece)))
+        self.pieces.iter().flat_map(move |piece| {
+            let (row, places) = (piece.row as usize, piece.from as usize + 1..(piece.to as usize).min(end));
+            self.learned_in(row, places).map(move |targets| (row, targets))
+        })
     }
 
     /// The length of the text that the targets of [`loss_mask`](Self::loss_mask) stand for, in bytes, counted as in
@@ -93,7 +95,8 @@ impl Batch {
         self.text_bytes_within_documents
     }
 
-    /// Returns, for each input, the id `ahead` places later, and whether it exists and belongs to the same document.
+    /// Returns, for each input, the id `ahead` places later, and whether it exists, belongs to the same document and is
+    /// learned from.
     ///
     /// # Panics
     /// If `ahead` is 0 or more than [`Batch::ahead`].
@@ -117,6 +120,13 @@ impl Batch {
             let end = (piece.to as usize).saturating_sub(ahead).min(seq_len);
             if from < end {
                 mask[start + from..start + end].fill(true);
+            }
+        }
+        for (row, places) in self.masked() {
+            // The inputs whose target is one of these places.
+            let inputs = places.start.saturating_sub(ahead)..places.end.saturating_sub(ahead).min(seq_len);
+            if !inputs.is_empty() {
+                mask[row * seq_len + inputs.start..row * seq_len + inputs.end].fill(false);
             }
         }
         mask

@@ -3,8 +3,8 @@
 use serde::de::DeserializeOwned;
 
 use super::{
-    Config, CsvConfig, ExcludeConfig, LearnConfig, MixtureConfig, PipelineConfig, SampleConfig, SourceConfig,
-    StoreConfig, TokenCacheConfig, TokenizerConfig,
+    ChatConfig, Config, CsvConfig, ExcludeConfig, FimConfig, LearnConfig, MixtureConfig, PipelineConfig,
+    SampleConfig, SourceConfig, StoreConfig, TokenCacheConfig, TokenizerConfig, TurnConfig,
 };
 
 /// How alike two names must be for one to be taken for the other, from 0 to 1, in one section and in different ones.
@@ -74,6 +74,9 @@ pub fn sections() -> Vec<Section> {
     vec![
         ("", top),
         ("source", fields::<SourceConfig>()),
+        ("source.chat", fields::<ChatConfig>()),
+        ("source.chat.turn", fields::<TurnConfig>()),
+        ("source.fim", fields::<FimConfig>()),
         ("source.csv", fields::<CsvConfig>()),
         ("source.sample", fields::<SampleConfig>()),
         ("source.cache", fields::<TokenCacheConfig>()),

@@ -211,6 +211,11 @@ impl PipelineConfig {
         self.packing().width()
     }
 
+    /// How many ids a row has for one conversation; `None` if packing cuts documents anywhere.
+    pub(crate) fn row_ids(&self) -> Option<usize> {
+        (self.pack != PackRule::Concat).then(|| self.width())
+    }
+
     /// How many ids the narrowest row has.
     pub(crate) fn least_width(&self) -> usize {
         let shortest = self.bucket_lengths().first().copied().unwrap_or(self.seq_len);

@@ -20,7 +20,7 @@ mod task;
 pub(crate) use kinds::Contents;
 pub use kinds::SourceKind;
 pub use on_error::OnError;
-pub use task::{Border, ChatConfig, FimConfig, Learn, Task, Truncate, TurnConfig};
+pub use task::{Border, ChatConfig, FimConfig, Learn, Task, TurnConfig};
 
 /// Some files, and how documents are stored in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,8 +62,8 @@ pub struct SourceConfig {
     /// quarters long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub document_bytes: Option<ByteCount>,
-    /// The seed of synthetic documents; the config's seed if absent. Two sources with the same seed and the
-    /// same `document_bytes` make the same documents.
+    /// The seed of synthetic documents, and of the holes of `task = "fim"`; the config's seed if absent. Two synthetic
+    /// sources with the same seed and the same `document_bytes` make the same documents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Which subset of the dataset to read; its default, or its only one, if absent.
@@ -90,6 +90,9 @@ pub struct SourceConfig {
     /// `json`. A column or key with exactly this name comes before what its dots lead to. Columns hold
     /// strings, or bytes that are UTF-8. A record whose text is empty or null, and a sample without the
     /// member, give no document.
+    ///
+    /// With `task = "chat"` it is where the messages are: `messages` if absent. Such a record is read as a whole: in a
+    /// `tar`, all JSON members of a sample are one record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// What each record is: plain `text`, a `chat`, a prompt with its `completion`, or text for `fim`.

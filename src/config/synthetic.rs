@@ -1,6 +1,6 @@
 //! `kind = "synthetic"`: the keys of a source whose documents are made from a seed.
 
-use super::{ByteCount, SEED, SourceConfig, SourceKind};
+use super::{ByteCount, SEED, SourceConfig, SourceKind, Task};
 
 /// Everything that determines the documents of a synthetic source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,13 +47,10 @@ impl SourceConfig {
         Self { kind: SourceKind::Synthetic, documents: Some(documents), ..Self::default() }
     }
 
-    /// Returns a copy; a synthetic source that has no seed gets `seed`.
+    /// Returns a copy; a source that draws and has no seed gets `seed`.
     pub(crate) fn with_run_seed(&self, seed: u64) -> Self {
-        let seed = match self.kind {
-            SourceKind::Synthetic => Some(self.seed.unwrap_or(seed)),
-            _ => self.seed,
-        };
-        Self { seed, ..self.clone() }
+        let draws = self.kind == SourceKind::Synthetic || self.task == Task::Fim;
+        Self { seed: self.seed.or(draws.then_some(seed)), ..self.clone() }
     }
 
     /// Returns a copy; a synthetic source gets the defaults of all keys that determine its documents.

@@ -1,18 +1,20 @@
 //! A running digest of rows.
 
 use std::fmt;
+use std::ops::Range;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use twox_hash::XxHash3_128;
 use twox_hash::xxhash3_128::{RawHasher, SecretBuffer};
 
-/// A digest of all rows so far, in order. Each row's ids are hashed by themselves (XXH3, 128 bits). That hash is hashed
-/// after the digest of the rows before it, so rows can be hashed anywhere. It detects accidents, not tampering.
+/// A digest of all rows so far, in order. Each row's ids are hashed by themselves (XXH3, 128 bits), and then the places
+/// that are not learned from, if there are any. That hash is hashed after the digest of the rows before it, so rows can be
+/// hashed anywhere. It detects accidents, not tampering.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Digest(u128);
 
 impl Digest {
-    /// Returns the digest after one more row.
+    /// Returns the digest after one more row, of which every id is learned from.
     #[must_use]
     pub fn after(self, ids: &[u32]) -> Self {
         self.then(Self::of_row(ids))
@@ -25,6 +27,12 @@ impl Digest {
         }
         let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
         Self(XxHash3_128::oneshot(&bytes))
+    }
+
+    /// The hash of a row of which these places are not learned from, given the [hash](Self::of_row) of its ids.
+    pub(crate) fn masking(self, masked: impl Iterator<Item = Range<u32>>) -> Self {
+        let places: Vec<u32> = masked.flat_map(|places| [places.start, places.end]).collect();
+        if places.is_empty() { self } else { self.then(Self::of_row(&places)) }
     }
 
     /// Returns the digest after one more row, given the [hash](Self::of_row) of that row.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::Mask;
 use crate::budget::Lease;
 use crate::files::Files;
 use crate::segment::StoredIds;
@@ -12,6 +13,9 @@ use crate::segment::StoredIds;
 #[derive(Debug)]
 pub(crate) struct Arena {
     ids: Ids,
+    /// Which ids are learned from; its places are those of the documents' ranges. `None` if the ids stand in for others
+    /// that had a mask, and nobody has said which of these are learned from.
+    mask: Option<Mask>,
     pub(super) files: Arc<Files>,
     lease: Lease,
 }
@@ -33,6 +37,9 @@ pub(crate) struct Around {
 }
 
 impl Around {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self { before: None, behind: None };
+
     /// The range in the arena of a document whose own ids have the range `own` in a segment. The id before them takes
     /// the place just before, so the places of neighbours overlap. A document's range tells which its first and last
     /// ids are.
@@ -48,20 +55,77 @@ impl Around {
 
 impl Arena {
     /// Ids in memory, charged to `lease`.
-    pub(crate) fn encoded(ids: Vec<u32>, files: Arc<Files>, lease: Lease) -> Arc<Self> {
-        Arc::new(Self { ids: Ids::InMemory { ids, is_custom: false }, files, lease })
+    pub(crate) fn encoded(ids: Vec<u32>, mask: Mask, files: Arc<Files>, lease: Lease) -> Arc<Self> {
+        Arc::new(Self { ids: Ids::InMemory { ids, is_custom: false }, mask: Some(mask), files, lease })
     }
 
-    /// Ids in memory that a custom stage or source made.
+    /// Ids in memory that a custom stage or source made. All are learned from.
     pub(super) fn custom(ids: Vec<u32>, files: Arc<Files>, lease: Lease) -> Arc<Self> {
-        Arc::new(Self { ids: Ids::InMemory { ids, is_custom: true }, files, lease })
+        Arc::new(Self {
+            ids: Ids::InMemory { ids, is_custom: true },
+            mask: Some(Mask::default()),
+            files,
+            lease,
+        })
     }
 
-    /// Ids that replace some of these, charged to the same budget.
-    pub(super) fn replaced(&self, ids: Vec<u32>) -> Arc<Self> {
-        let bytes = size_of_val(&*ids);
+    /// Ids that replace those of `range`, charged to the same budget. If some of the old ones are masked, it is not known
+    /// which of the new ones are.
+    pub(super) fn replaced(&self, range: &Range<usize>, ids: Vec<u32>) -> Arc<Self> {
+        let mask = (!self.is_masked(range)).then(Mask::default);
+        self.in_memory(ids, true, mask.filter(|_| !self.is_mask_lost()))
+    }
+
+    /// As many ids that replace those of `range` one by one, with the same mask.
+    pub(super) fn mapped(&self, range: &Range<usize>, ids: Vec<u32>) -> Arc<Self> {
+        self.in_memory(ids, true, self.mask_of(range))
+    }
+
+    /// A copy of the ids of `range`, a whole document, with another mask, whose places begin at 0.
+    pub(super) fn with_mask(&self, range: &Range<usize>, mask: Mask) -> Arc<Self> {
+        let ids = self.ids(range, 0, range.len()).into_owned();
+        let is_custom = matches!(self.ids, Ids::InMemory { is_custom: true, .. });
+        self.in_memory(ids, is_custom, Some(mask))
+    }
+
+    /// A copy of the ids of `range`, with their mask, that is not charged.
+    pub(super) fn detached(&self, range: &Range<usize>, ids: Vec<u32>) -> Arc<Self> {
+        let is_custom = matches!(self.ids, Ids::InMemory { is_custom: true, .. });
+        let (mask, files, lease) = (self.mask_of(range), self.files.clone(), Lease::none());
+        Arc::new(Self { ids: Ids::InMemory { ids, is_custom }, mask, files, lease })
+    }
+
+    /// Other ids, charged to the same budget.
+    fn in_memory(&self, ids: Vec<u32>, is_custom: bool, mask: Option<Mask>) -> Arc<Self> {
+        let bytes = size_of_val(&*ids) + mask.as_ref().map_or(0, Mask::bytes);
         let lease = self.lease.budget().map_or_else(Lease::none, |budget| budget.charge(bytes));
-        Self::custom(ids, self.files.clone(), lease)
+        Arc::new(Self { ids: Ids::InMemory { ids, is_custom }, mask, files: self.files.clone(), lease })
+    }
+
+    /// The mask of `range`, with places from 0; `None` if it is lost.
+    pub(crate) fn mask_of(&self, range: &Range<usize>) -> Option<Mask> {
+        self.mask.as_ref().map(|all| {
+            let mut mask = Mask::default();
+            mask.append(all, range.clone(), 0);
+            mask
+        })
+    }
+
+    /// Whether the ids stand in for others that had a mask, and nobody has said which of these are learned from.
+    pub(super) fn is_mask_lost(&self) -> bool {
+        self.mask.is_none()
+    }
+
+    /// Whether any id of `range` is masked.
+    pub(crate) fn is_masked(&self, range: &Range<usize>) -> bool {
+        self.masked_in(range).next().is_some()
+    }
+
+    /// The ranges within `range` that are not learned from.
+    pub(crate) fn masked_in(&self, range: &Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+        let mask = self.mask.as_ref().filter(|mask| !mask.is_empty());
+        let range = range.clone();
+        mask.into_iter().flat_map(move |mask| mask.masked_in(range.clone()))
     }
 
     /// The ids `range`, if a custom stage or source made them.
@@ -73,8 +137,8 @@ impl Arena {
     }
 
     /// Stored ids, which stay where they are.
-    pub(crate) fn stored(ids: StoredIds, around: Around, files: Arc<Files>) -> Arc<Self> {
-        Arc::new(Self { ids: Ids::Stored(ids, around), files, lease: Lease::none() })
+    pub(crate) fn stored(ids: StoredIds, around: Around, mask: Mask, files: Arc<Files>) -> Arc<Self> {
+        Arc::new(Self { ids: Ids::Stored(ids, around), mask: Some(mask), files, lease: Lease::none() })
     }
 
     /// Whether the ids use the pipeline's memory.
@@ -123,13 +187,13 @@ mod tests {
 
     use super::*;
     use crate::budget::Budget;
-    use crate::segment::{Segment, SegmentWriter, StoredDocument, Width};
+    use crate::segment::{IdsOrigin, Segment, SegmentWriter, StoredDocument, Width};
 
     #[test]
     fn ids_that_stand_in_for_others_are_charged_to_the_same_budget() {
         let budget = Budget::new(1000);
-        let arena = Arena::encoded(vec![1, 2, 3], Files::none(), budget.charge(12));
-        let other = arena.replaced(vec![7; 5]);
+        let arena = Arena::encoded(vec![1, 2, 3], Mask::default(), Files::none(), budget.charge(12));
+        let other = arena.replaced(&(0..3), vec![7; 5]);
         assert_eq!(budget.used(), 32);
         drop(arena);
         assert_eq!(budget.used(), 20);
@@ -143,12 +207,13 @@ mod tests {
         for (number, ids) in (0..).zip(documents) {
             let (start, text_bytes) = ((number, 0), ids.len());
             let (ids, digest, share) = (Some(&ids[..]), 0, 1.0);
-            let document = StoredDocument { ids, start, digest, share, text_bytes };
+            let document = StoredDocument { ids, masked: &[], start, digest, share, text_bytes };
             writer.document(&document).expect("written");
         }
         writer.split(0).expect("written");
         let path = writer.finish().expect("written").expect("a split");
-        let segment = Arc::new(Segment::open(&path, &identity, "t".into()).expect("it opens"));
+        let origin = IdsOrigin { tokenizer: "t".into(), is_rendered: false };
+        let segment = Arc::new(Segment::open(&path, &identity, origin).expect("it opens"));
         let first = segment.rows()[0].at as usize / width.bytes();
         (segment, first)
     }
@@ -166,7 +231,7 @@ mod tests {
                 documents.into_iter().map(|ids| ids.into_iter().map(|id| id + add).collect()).collect();
             let (segment, mut first) = stored(width, &documents);
             let around = Around { before, behind };
-            let arena = Arena::stored(StoredIds::Mapped(segment), around, Files::none());
+            let arena = Arena::stored(StoredIds::Mapped(segment), around, Mask::default(), Files::none());
             for ids in &documents {
                 let own = first..first + ids.len();
                 first = own.end;

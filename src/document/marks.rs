@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use super::Mask;
-use crate::config::Truncate;
+use super::{Mask, Truncate};
 
 /// What is known of a slab's texts beside their bytes: nothing of plain texts.
 #[derive(Debug, Default)]
@@ -42,11 +41,17 @@ impl RenderedMarks {
         self.limit = other.limit;
     }
 
-    /// Forgets what is marked from `at` on, where the slab's text was cut between documents.
-    pub(crate) fn truncate(&mut self, at: usize) {
-        self.mask.truncate(at);
-        self.special.retain(|range| range.start < at);
-        self.breaks.retain(|place| *place < at);
+    /// The marks within `range`, with places from its beginning.
+    pub(crate) fn within(&self, range: &Range<usize>) -> Self {
+        let mut mask = Mask::default();
+        mask.append(&self.mask, range.clone(), 0);
+        let special = self.special_in(range).iter();
+        Self {
+            mask,
+            special: special.map(|special| special.start - range.start..special.end - range.start).collect(),
+            breaks: self.breaks_in(range).iter().map(|place| place - range.start).collect(),
+            limit: self.limit,
+        }
     }
 
     /// The special tokens within `range`.

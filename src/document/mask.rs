@@ -65,7 +65,10 @@ impl Mask {
     pub fn masked_in(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let first = self.masked.partition_point(|masked| masked.end <= range.start);
         let within = self.masked[first..].iter().take_while(move |masked| masked.start < range.end);
-        within.map(move |masked| masked.start.max(range.start)..masked.end.min(range.end))
+        // An empty range within a masked one has nothing in common with it.
+        within
+            .map(move |masked| masked.start.max(range.start)..masked.end.min(range.end))
+            .filter(|masked| !masked.is_empty())
     }
 
     /// The ranges within `range` that are learned from.
@@ -90,6 +93,27 @@ impl Mask {
         for masked in other.masked_in(range) {
             self.mask(masked.start - start + at..masked.end - start + at);
         }
+    }
+
+    /// The ranges of `masked` together, which come in any order and may overlap.
+    pub(crate) fn union(mut masked: Vec<Range<usize>>) -> Self {
+        masked.sort_unstable_by_key(|range| range.start);
+        let (mut mask, mut end) = (Self::default(), 0);
+        for range in masked {
+            mask.mask(range.start.max(end)..range.end);
+            end = end.max(range.end);
+        }
+        mask
+    }
+
+    /// Where the last masked range ends; 0 if there is none.
+    pub(crate) fn end(&self) -> usize {
+        self.masked.last().map_or(0, |last| last.end)
+    }
+
+    /// The memory that it takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.masked)
     }
 
     /// Forgets what is masked from `at` on.
@@ -146,6 +170,17 @@ mod tests {
             prop_assert_eq!(both.masked(), ranges(&joined, false));
             both.truncate(range.end);
             prop_assert_eq!(both.masked(), ranges(&flags[..range.end], false));
+        }
+
+        #[test]
+        fn a_union_has_what_any_range_has(ranges_of in prop::collection::vec((0_usize..30, 0_usize..6), 0..12)) {
+            let mut flags = [true; 40];
+            for (start, len) in &ranges_of {
+                flags[*start..start + len].fill(false);
+            }
+            let union = Mask::union(ranges_of.iter().map(|(start, len)| *start..start + len).collect());
+            prop_assert_eq!(union.masked(), ranges(&flags, false));
+            prop_assert_eq!(union.end(), flags.iter().rposition(|flag| !flag).map_or(0, |last| last + 1));
         }
     }
 }

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Arena, Position, Tokens};
-use crate::budget::Lease;
+use super::{Arena, Mask, Position, Tokens};
 use crate::files::Files;
 
 /// A run of one document's ids.
@@ -48,9 +47,19 @@ impl Part {
         self.arena.ids(&self.range, self.offset, self.document.0)
     }
 
-    /// Returns the same run of the same document with other ids, charged to the memory budget of its lane.
+    /// Which of its ids are learned from, as places in it.
+    pub fn mask(&self) -> Mask {
+        self.arena.mask_of(&self.range).unwrap_or_default()
+    }
+
+    /// Whether it has other ids than the tokenizer made, and nobody has said which of them are learned from.
+    pub(crate) fn is_mask_lost(&self) -> bool {
+        self.arena.is_mask_lost()
+    }
+
+    /// Returns the same run of the same document with as many other ids, charged to the memory budget of its lane.
     pub(super) fn replaced(&self, ids: Vec<u32>) -> Self {
-        Self { range: 0..ids.len(), arena: self.arena.replaced(ids), ..self.clone() }
+        Self { range: 0..ids.len(), arena: self.arena.mapped(&self.range, ids), ..self.clone() }
     }
 
     /// The ids, if a custom stage or source made them.
@@ -105,11 +114,7 @@ impl Part {
         if self.document.0 <= ids || !self.arena.is_in_memory() {
             return self;
         }
-        let (ids, files) = (self.ids().into_owned(), self.files().clone());
-        let arena = match self.custom_ids() {
-            None => Arena::encoded(ids, files, Lease::none()),
-            Some(_) => Arena::custom(ids, files, Lease::none()),
-        };
+        let arena = self.arena.detached(&self.range, self.ids().into_owned());
         Self { range: 0..self.len(), arena, ..self }
     }
 }

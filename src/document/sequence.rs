@@ -46,8 +46,8 @@ impl Sequence {
         Self { parts, len, width }
     }
 
-    /// Replaces each id by what `f` returns for its place and id. The number of ids, the documents and their positions
-    /// stay the same. Parts without a changed id are shared, not copied.
+    /// Replaces each id by what `f` returns for its place and id. The number of ids, the documents, their positions and
+    /// which ids are learned from stay the same. Parts without a changed id are shared, not copied.
     ///
     /// In a loader the ids must be less than the tokenizer's vocabulary size; otherwise the stage that gives them fails
     /// with an [`Error::Stage`](crate::Error::Stage).

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::custom::{CustomStage, CustomStages, DocumentStream, SequenceStream, TokenStream};
 use super::custom_source::CustomSource;
 use super::in_memory::InMemoryTexts;
-use crate::config::{Config, CustomFormat, Last, ShuffleRule, SourceKind, Uneven};
+use crate::config::{Config, CustomFormat, Last, ShuffleRule, SourceConfig, SourceKind, Uneven};
 use crate::cursor::{Cursor, LaneCursor};
 #[cfg(doc)]
 use crate::error::Error;
@@ -17,7 +17,11 @@ use crate::tokenizer::Tokenizer;
 #[must_use = "a builder does nothing until it is opened"]
 pub struct LoaderBuilder {
     pub(super) config: Config,
+    /// The config's seed, whichever side of the hold-out is read.
+    seed: u64,
     pub(super) custom_source: Option<CustomSource>,
+    /// The task of the texts, and its settings.
+    pub(super) task: Option<SourceConfig>,
     pub(super) tokenizer: Option<Arc<dyn Tokenizer>>,
     pub(super) cursor: Option<Cursor>,
     pub(super) side: Side,
@@ -40,7 +44,9 @@ impl LoaderBuilder {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             config: config.clone(),
+            seed: config.seed,
             custom_source: None,
+            task: None,
             tokenizer: None,
             cursor: None,
             side: Side::Train,
@@ -71,7 +77,7 @@ impl LoaderBuilder {
         self.config.pipeline.epochs = Some(1);
         (self.config.pipeline.uneven, self.config.pipeline.last) = (Uneven::Pad, Last::Short);
         self.config.mixture.changes.clear();
-        // Synthetic documents stay those of the training run.
+        // Synthetic documents, and the holes of others, stay those of the training run.
         self.config.sources = self.config.seeded_sources();
         for source in &mut self.config.sources {
             source.epochs = None;
@@ -161,6 +167,26 @@ impl LoaderBuilder {
     pub fn texts(mut self, texts: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.custom_source = Some(CustomSource::InMemory(InMemoryTexts::new(texts)));
         self
+    }
+
+    /// Takes each of the [`texts`](Self::texts) as a record of the task of `source`: JSON for conversations and
+    /// completions, plain text for FIM. Of `source`, `task`, `field`, `chat`, `fim`, `seed` and `on_error` count.
+    ///
+    /// All of them are rendered when the loader is opened. The hold-out goes by the records. `on_error` counts those that
+    /// cannot be rendered over all lanes, and once.
+    ///
+    /// ```no_run
+    /// use millstream::config::Task;
+    /// use millstream::prelude::*;
+    ///
+    /// # async fn example(config: Config) -> Result<()> {
+    /// let chat = r#"{"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]}"#;
+    /// let like = SourceConfig::default().with_task(Task::Chat);
+    /// let loader = Loader::builder(&config).texts([chat]).with_task(like).open().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn with_task(self, source: SourceConfig) -> Self {
+        Self { task: Some(source.with_run_seed(self.seed)), ..self }
     }
 
     /// Reads the sources whose `format` has this name with this code. A source of kind `custom` needs it. If the records

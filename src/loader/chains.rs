@@ -35,6 +35,10 @@ pub(super) struct Chains {
     pub(super) holdout: Holdout,
     /// Whether a lane has logged that its window takes more than its share of the memory.
     pub(super) lent: Arc<AtomicBool>,
+    /// Whether a lane has logged that a document is left out because nothing of it is learned from, and what packing makes
+    /// of documents that have a mask.
+    pub(super) has_left_out: Arc<AtomicBool>,
+    pub(super) has_told: Arc<AtomicBool>,
 }
 
 impl Chains {
@@ -76,6 +80,7 @@ impl Chains {
                     .with_on_error(on_error)
                     .with_recorder(cache.map(Recorder::new))
                     .with_delivered(delivered)
+                    .naming_once(self.has_left_out.clone())
                     .with_meter(gauge.tokenize.clone());
             return self.packed(tokens, keeps_all, lane, at, gauge, budget);
         }
@@ -95,6 +100,7 @@ impl Chains {
             .tokenize(encoder, workers)
             .with_on_error(on_error)
             .with_delivered(delivered)
+            .naming_once(self.has_left_out.clone())
             .with_meter(gauge.tokenize.clone())
             .with_upstream(upstream);
         self.packed(tokens, keeps_all, lane, at, gauge, budget)
@@ -136,7 +142,8 @@ impl Chains {
             .with_length(keeps_all)
             .with_meter(gauge.shuffle.clone())
             .pack(pipeline.packing(), at)
-            .with_meter(gauge.pack.clone());
+            .with_meter(gauge.pack.clone())
+            .telling_once(self.has_told.clone());
         if self.stages.rows.is_empty() {
             return self.bounded(rows, budget);
         }

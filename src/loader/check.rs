@@ -5,8 +5,9 @@ use serde::Serialize;
 use super::ready::ready;
 use super::resolved::resolved_with;
 use super::{budgets, exclude, shards, tokenizer};
-use crate::config::{Config, SourceKind, TokenizerKind, names};
+use crate::config::{Config, SourceConfig, SourceKind, Task, TokenizerConfig, TokenizerKind, names};
 use crate::error::Result;
+use crate::render::Renderer;
 use crate::source::{Side, Source};
 use crate::world::World;
 
@@ -49,6 +50,21 @@ pub struct CheckedSource {
     pub bytes: u64,
     /// How many splits are dealt to the lanes in an epoch.
     pub splits: usize,
+    /// What its records are, if they are more than text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<CheckedTask>,
+}
+
+/// What the records of a source are rendered to.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct CheckedTask {
+    /// What each record is.
+    pub task: Task,
+    /// What renders it: a file, or "the tokenizer's template" with its name; `None` for text with a hole.
+    pub template: Option<String>,
+    /// How it is found what is learned from, in words.
+    pub learned_from: String,
 }
 
 /// The tokenizer that a loader would use.
@@ -74,7 +90,7 @@ pub async fn check(config: &Config) -> Result<Checked> {
     exclude::check(&config, &source).await?;
     let tokenizer = match tokenizer::unlearned(&config, &source).await? {
         Some(found) => {
-            shards::check(&source, &*found, false)?;
+            shards::check(&config, &source, &*found, false)?;
             tokenizer::encoder(&config.tokenizer, &found)?;
             tokenizer::warn_of_template(&config.tokenizer, &*found);
             let name = match (&config.tokenizer.path, config.tokenizer.kind) {
@@ -91,19 +107,21 @@ pub async fn check(config: &Config) -> Result<Checked> {
     };
     let sources = names(&config.sources).into_iter().zip(&config.sources).enumerate();
     let sources = sources.map(|(index, (name, settings))| {
+        let task = task(index, source.settings(index).unwrap_or(settings), &config.tokenizer)?;
         let source = source.only(index);
         let summary = source.summary();
-        CheckedSource {
+        Ok(CheckedSource {
             name,
             kind: settings.kind,
             files: summary.files,
             bytes: summary.bytes,
             splits: source.splits(),
-        }
+            task,
+        })
     });
     let pipeline = &config.pipeline;
     Ok(Checked {
-        sources: sources.collect(),
+        sources: sources.collect::<Result<_>>()?,
         tokenizer,
         lanes: pipeline.lanes(),
         window: pipeline.window(),
@@ -113,4 +131,20 @@ pub async fn check(config: &Config) -> Result<Checked> {
         holdout: pipeline.holdout,
         memory: budgets::most_bytes(&config, &source, Side::Train, World { rank: 0, size: world }),
     })
+}
+
+/// What the records of source `index` are rendered to.
+fn task(index: usize, source: &SourceConfig, tokenizer: &TokenizerConfig) -> Result<Option<CheckedTask>> {
+    if source.task == Task::Text {
+        return Ok(None);
+    }
+    let chat = &source.chat;
+    let template = match (source.task, &chat.template, &chat.template_name) {
+        (Task::Fim, ..) => None,
+        (_, Some(path), _) => Some(path.display().to_string()),
+        (_, None, Some(name)) => Some(format!("the tokenizer's template {name:?}")),
+        (_, None, None) => Some("the tokenizer's template".to_owned()),
+    };
+    let renderer = Renderer::new(index, source, tokenizer)?;
+    Ok(renderer.map(|renderer| CheckedTask { task: source.task, template, learned_from: renderer.finder() }))
 }

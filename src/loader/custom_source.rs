@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use super::custom::DocumentStream;
 use super::in_memory::InMemoryTexts;
-use crate::config::{Config, OrAuto, SourceConfig, Uneven};
+use crate::config::{Config, OrAuto, SourceConfig, SourceKind, Uneven};
 use crate::cursor::{Cursor, LaneCursor};
 use crate::error::{Error, Result};
-use crate::source::{Holdout, Lane};
+use crate::source::{Holdout, Lane, Rendering};
+use crate::tasks::blocking;
+use crate::tokenizer::Encoder;
 
 /// Opens a lane of custom documents: takes the lane's number and the cursor to open it at, returns its documents.
 pub(super) type OpenDocuments = Arc<dyn Fn(usize, &LaneCursor) -> DocumentStream + Send + Sync>;
@@ -32,8 +34,13 @@ impl fmt::Debug for CustomSource {
 }
 
 impl CustomSource {
-    /// Returns the config with a source for them.
-    pub(super) fn with_source(&self, mut config: Config, cursor: Option<&Cursor>) -> Result<Config> {
+    /// Returns the config with a source for them. `task` has the task of texts.
+    pub(super) fn with_source(
+        &self,
+        mut config: Config,
+        task: Option<SourceConfig>,
+        cursor: Option<&Cursor>,
+    ) -> Result<Config> {
         if !config.sources.is_empty() {
             let problem = "the loader was given documents or texts; leave [[source]] out, or give it none";
             return Err(Error::config("source", problem));
@@ -61,16 +68,38 @@ impl CustomSource {
                 "texts".to_owned()
             }
         };
-        config.sources =
-            vec![SourceConfig { name: Some(name), weight: Some(1.0), ..SourceConfig::default() }];
+        let source = match (self, task) {
+            (Self::Documents { .. }, Some(_)) => {
+                let problem = "custom documents are taken as they are; give the loader the records as texts";
+                return Err(Error::config("source.0.task", problem));
+            }
+            (_, None) => SourceConfig::default(),
+            (Self::InMemory(_), Some(SourceConfig { task, field, chat, fim, seed, on_error, .. })) => {
+                let kind = if task.reads_records() { SourceKind::Jsonl } else { SourceKind::Text };
+                SourceConfig { kind, task, field, chat, fim, seed, on_error, ..SourceConfig::default() }
+            }
+        };
+        source.validate_task("source.0")?;
+        config.sources = vec![SourceConfig { name: Some(name), weight: Some(1.0), ..source }];
         Ok(config)
     }
 
-    /// The same texts without those on the other side of the hold-out, if there is one.
+    /// The same; texts with a task are rendered by it. It reads the template, on a blocking thread.
+    pub(super) async fn with_rendering(self, config: &Config, encoder: &Encoder) -> Result<Self> {
+        let Self::InMemory(texts) = self else { return Ok(self) };
+        let (source, tokenizer) = (config.sources[0].clone(), config.tokenizer.clone());
+        let rendering = blocking("source", move || Rendering::new(0, &source, &tokenizer)).await?;
+        if let (Some(rendering), Some(row_ids)) = (&rendering, config.pipeline.row_ids()) {
+            rendering.fit(encoder, row_ids);
+        }
+        Ok(Self::InMemory(texts.with_rendering(rendering)))
+    }
+
+    /// The same texts without those on the other side of the hold-out, if there is one. Those with a task are rendered.
     ///
     /// # Errors
     /// [`Error::Config`] if there are too few texts for all lanes to read endlessly, [`Error::Corpus`] if there are
-    /// none.
+    /// none, [`Error::Document`] for one that cannot be rendered.
     pub(super) fn on_side(self, holdout: Holdout, config: &Config) -> Result<Self> {
         match self {
             Self::Documents { .. } => Ok(self),

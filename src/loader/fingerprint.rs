@@ -80,16 +80,20 @@ pub(super) fn fingerprint(
                 }
                 Some(texts) => {
                     fields.insert(of_source(&name, "documents"), texts.summary());
+                    insert_rendering(&mut fields, &name, texts.rendered());
                     insert_epochs(&mut fields, config, index, &name);
                 }
             }
             continue;
         }
         insert_documents(&mut fields, &name, settings);
+        insert_rendering(&mut fields, &name, source.rendered(index));
         // The first directory's settings are those of the source.
         let of_it = source.shards().filter(|(of, _)| *of == index).enumerate().skip(1);
         for (nth, (_, shards)) in of_it {
-            insert_documents(&mut fields, &format!("{name}.{nth}"), &shards.manifest().source);
+            let (name, manifest) = (format!("{name}.{nth}"), shards.manifest());
+            insert_documents(&mut fields, &name, &manifest.source);
+            insert_rendering(&mut fields, &name, manifest.rendering.clone());
         }
         insert_epochs(&mut fields, config, index, &name);
         fields.insert(of_source(&name, "files"), files[index].clone());
@@ -98,12 +102,19 @@ pub(super) fn fingerprint(
     Fingerprint(fields)
 }
 
+/// Inserts what the records of a source are rendered with, if they are.
+fn insert_rendering(fields: &mut BTreeMap<String, String>, name: &str, rendering: Option<String>) {
+    fields.extend(rendering.map(|rendering| (of_source(name, "rendering"), rendering)));
+}
+
 /// Inserts the fields that decide which documents a source's files have.
 fn insert_documents(fields: &mut BTreeMap<String, String>, name: &str, settings: &SourceConfig) {
     let kind = settings.kind;
     let documents = match (&settings.field, &settings.format) {
-        (Some(field), _) => format!("{kind} {field}"),
-        (None, Some(format)) => format!("{kind} {}", format.name()),
+        (_, Some(format)) => format!("{kind} {}", format.name()),
+        // What renders the records says where in them it looks.
+        _ if settings.task.reads_records() => kind.to_string(),
+        (Some(field), None) => format!("{kind} {field}"),
         (None, None) if kind == SourceKind::Synthetic => kind.to_string(),
         (None, None) => format!("text {}", word(&settings.document)),
     };

@@ -2,7 +2,7 @@
 //!
 //! All texts are stored once, and each document points into them. Each epoch deals them to the lanes one by one, in an
 //! order of that epoch if `shuffle_splits` is on. The cursor is the epoch and how many of the lane's texts were
-//! delivered in it.
+//! delivered in it. Texts with a task are records: they are rendered once, before the first is delivered.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use futures::{StreamExt, stream};
 
 use super::custom::DocumentStream;
 use crate::budget::Lease;
-use crate::config::Config;
+use crate::config::{Config, OnError};
 use crate::cursor::{LaneCursor, Tracked};
-use crate::document::{Document, Marks, SharedSlab, Slab, SlabContent};
+use crate::document::{Document, Marks, RenderedMarks, SharedSlab, Slab, SlabContent};
 use crate::error::{Error, Result, Unit};
 use crate::files::{File, Files, Location, Position};
 use crate::order::permutation;
-use crate::source::{Holdout, Lane, Summary};
+use crate::render::{Outcome, Rendered};
+use crate::source::{Holdout, Lane, Rendering, Summary};
 
 /// How many texts a lane should have. With fewer, rows would stay half empty.
 const TEXTS_A_LANE: usize = 16;
@@ -33,6 +34,8 @@ pub(super) struct InMemoryTexts {
     /// Each text's byte range, and its number among the texts that were given.
     places: Arc<[(Range<usize>, u64)]>,
     summary: Arc<Summary>,
+    /// What renders them, if they are records.
+    rendering: Option<Arc<Rendering>>,
 }
 
 impl InMemoryTexts {
@@ -60,7 +63,18 @@ impl InMemoryTexts {
         let (files, content) = (Arc::new(Files::new(vec![file])), SlabContent::Text(all));
         let slab = Arc::new(Slab { content, marks: Marks::None, files, lease: Lease::none() });
         let digest = hasher.finalize().to_hex().to_string();
-        Self { slab, places: places.into(), summary: Arc::new(Summary { files: count, bytes, digest }) }
+        let summary = Arc::new(Summary { files: count, bytes, digest });
+        Self { slab, places: places.into(), summary, rendering: None }
+    }
+
+    /// The same texts, to be rendered.
+    pub(super) fn with_rendering(self, rendering: Option<Arc<Rendering>>) -> Self {
+        Self { rendering, ..self }
+    }
+
+    /// All that they are rendered with, if they are.
+    pub(super) fn rendered(&self) -> Option<String> {
+        self.rendering.as_ref().map(|rendering| rendering.identity())
     }
 
     /// A short digest of the texts: equal digests mean the same texts in the same order.
@@ -78,19 +92,26 @@ impl InMemoryTexts {
         1 << of_texts.min(of_rows).clamp(1, most).ilog2()
     }
 
-    /// Returns the texts on one side of the hold-out.
+    /// Returns the texts on one side of the hold-out, rendered if they have a task.
     ///
     /// # Errors
-    /// [`Error::Corpus`] if there are none, [`Error::Config`] if some lane would get none and never end.
+    /// [`Error::Corpus`] if there are none, [`Error::Config`] if some lane would get none and never end,
+    /// [`Error::Document`] for one that cannot be rendered, if `on_error` allows no more.
     pub(super) fn on_side(self, holdout: Holdout, config: &Config) -> Result<Self> {
         let text = self.text();
         let is_there = |(range, _): &&(Range<usize>, u64)| holdout.delivers(&text[range.clone()]);
-        let places: Arc<[_]> = self.places.iter().filter(is_there).cloned().collect();
-        let (lanes, count) = (config.pipeline.lanes(), places.len());
-        if places.is_empty() {
+        let places = self.places.iter().filter(is_there).cloned().collect();
+        let texts = Self { places, ..self };
+        let texts = match texts.rendering.clone() {
+            Some(rendering) => texts.rendered_by(&rendering, config.sources[0].on_error)?,
+            None => texts,
+        };
+        let (lanes, count) = (config.pipeline.lanes(), texts.places.len());
+        if count == 0 {
             let problem = format!(
-                "there is nothing to read in {} texts: all of them are blank, or on the other side of pipeline.holdout",
-                self.summary.files
+                "there is nothing to read in {} texts: all of them are blank, left out, or on the other side of \
+                 pipeline.holdout",
+                texts.summary.files
             );
             return Err(Error::Corpus { problem });
         }
@@ -101,7 +122,46 @@ impl InMemoryTexts {
             );
             return Err(Error::config("pipeline.lanes", problem));
         }
-        Ok(Self { places, ..self })
+        Ok(texts)
+    }
+
+    /// The texts that these records become.
+    fn rendered_by(self, rendering: &Rendering, on_error: OnError) -> Result<Self> {
+        let (mut all, mut marks, mut places, mut skipped) =
+            (String::new(), Box::<RenderedMarks>::default(), Vec::new(), 0);
+        for (range, number) in self.places.iter() {
+            match rendering.render(&self.text()[range.clone()], 0, *number) {
+                Ok(Outcome::Text(Rendered { text, .. })) if text.is_empty() => {}
+                Ok(Outcome::Text(Rendered { text, marks: own })) => {
+                    marks.append(&own, text.len(), all.len());
+                    places.push((all.len()..all.len() + text.len(), *number));
+                    all.push_str(&text);
+                }
+                Ok(Outcome::LeftOut(reason)) if rendering.is_news(&reason) => {
+                    tracing::warn!(
+                        row = number,
+                        reason,
+                        "text skipped; others like it are logged as debug messages"
+                    );
+                }
+                Ok(Outcome::LeftOut(reason)) => tracing::debug!(row = number, reason, "text skipped"),
+                Err(problem) => match on_error {
+                    OnError::Skip(most) if skipped < most => {
+                        skipped += 1;
+                        tracing::warn!(row = number, reason = problem.what, "text skipped");
+                    }
+                    OnError::Skip(_) | OnError::Fail => {
+                        let position = Position { byte: *number, ..Position::default() };
+                        let slab = SharedSlab::new(self.slab.clone());
+                        let document = Document::in_slab(slab, range.clone(), range.len(), position);
+                        return Err(document.error(problem.what, problem.remedy));
+                    }
+                },
+            }
+        }
+        let (files, content) = (self.slab.files.clone(), SlabContent::Text(all));
+        let slab = Slab { content, marks: Marks::Rendered(marks), files, lease: Lease::none() };
+        Ok(Self { slab: Arc::new(slab), places: places.into(), ..self })
     }
 
     /// The documents that one lane reads, from `at` on.

@@ -3,8 +3,8 @@
 //!
 //! Both its input and its output are measured, so that time spent on getting input does not count as the stage's own.
 //! Two reads of the clock cost as much as passing on several documents, so for short items only one in seven is
-//! measured. Output is checked where it is new: ids that a stage made must be in the vocabulary, and rows must have
-//! their width. A mistake or a panic becomes an error that names the stage.
+//! measured. Output is checked where it is new: ids that a stage made must be in the vocabulary, a mask must be known, and
+//! rows must have their width. A mistake or a panic becomes an error that names the stage.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -58,7 +58,15 @@ impl Item for Document {
     }
 
     fn problem(&self, _: &Bounds) -> Option<String> {
-        None
+        let problem = || {
+            let place = place(self.files(), self.position());
+            format!(
+                "it changed the text of a document{place} of which only a part is learned from, or which was rendered \
+                 from a record, and did not say which bytes of the new text are learned from; give it a mask with \
+                 Document::with_mask, and say where its special tokens are with Document::with_special_tokens"
+            )
+        };
+        self.is_mask_lost().then(problem)
     }
 }
 
@@ -72,7 +80,8 @@ impl Item for Tokens {
 
     fn problem(&self, bounds: &Bounds) -> Option<String> {
         let ids = self.custom_ids()?;
-        unknown(ids, bounds, self.files(), self.position())
+        let lost = || lost(self.files(), self.position());
+        unknown(ids, bounds, self.files(), self.position()).or_else(|| self.is_mask_lost().then(lost))
     }
 }
 
@@ -93,9 +102,11 @@ impl Item for Sequence {
             ));
         }
         let custom = self.parts().iter().filter_map(|part| Some((part, part.custom_ids()?)));
-        let mut unknown =
-            custom.filter_map(|(part, ids)| unknown(ids, bounds, part.files(), part.position()));
-        unknown.next()
+        let mut problems = custom.filter_map(|(part, ids)| {
+            let lost = || lost(part.files(), part.position());
+            unknown(ids, bounds, part.files(), part.position()).or_else(|| part.is_mask_lost().then(lost))
+        });
+        problems.next()
     }
 }
 
@@ -108,11 +119,26 @@ fn unknown(ids: &[u32], bounds: &Bounds, files: &Files, position: Position) -> O
     let id = ids.iter().find(|id| **id as usize >= vocab_size)?;
     let place = match files.known_path(position.file) {
         None => String::new(),
-        Some(path) => format!(" in the document at byte {} of {}", position.byte, path.display()),
+        Some(_) => format!(" in the document{}", place(files, position)),
     };
     Some(format!(
         "it gave the id {id}{place}, and the vocabulary has {vocab_size} ids; ids must be less than that"
     ))
+}
+
+/// The message for ids that a custom stage made, of which it is not known which are learned from.
+fn lost(files: &Files, position: Position) -> String {
+    let place = place(files, position);
+    format!(
+        "it changed the ids of a document{place} of which only a part is learned from, and did not say which of the new \
+         ids are learned from; give them a mask with Tokens::with_mask"
+    )
+}
+
+/// Where a document is, in words; empty if it came from no file.
+fn place(files: &Files, position: Position) -> String {
+    let path = files.known_path(position.file);
+    path.map_or_else(String::new, |path| format!(" at byte {} of {}", position.byte, path.display()))
 }
 
 /// The state that the two ends of a stage share.

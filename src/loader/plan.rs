@@ -79,7 +79,7 @@ pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
     let gauge = Gauge::new(budgets, world.size, setting, stages.meters(), workers.clone(), stores);
     let gauge = Arc::new(gauge);
     let schedule = mixture.schedule;
-    let lent = Arc::default();
+    let (lent, has_left_out, has_told) = (Arc::default(), Arc::default(), Arc::default());
     let chains = Arc::new(Chains {
         config,
         source,
@@ -91,6 +91,8 @@ pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
         schedule,
         holdout,
         lent,
+        has_left_out,
+        has_told,
     });
     let rounds = length::rounds(&chains, &mut start, world, of_count, on_demand)?;
     start.keep_lanes(|lane| world.owns(lane))?;

@@ -9,7 +9,7 @@ use super::resolved::resolved_with;
 use super::{lanes, shards, tokenizer};
 use crate::config::Config;
 use crate::cursor::Cursor;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::source::{Side, Source};
 use crate::tokenizer::{Encoder, Tokenizer};
 use crate::world::World;
@@ -35,14 +35,19 @@ pub(super) struct Resolved {
 
 /// Checks the config, lists the files, and opens the tokenizer.
 pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
-    let LoaderBuilder { config, custom_source, tokenizer, cursor, side, on_demand, stages } = builder;
+    let LoaderBuilder { config, custom_source, task, tokenizer, cursor, side, on_demand, stages, .. } =
+        builder;
     config.validate()?;
     let (config, source) = match &custom_source {
+        None if task.is_some() => {
+            let problem = "the builder was given a task and no texts; set it in the [[source]] instead";
+            return Err(Error::config("source.0.task", problem));
+        }
         None => {
             let source = Source::from_config(&config).await?;
             (config, source)
         }
-        Some(custom) => (custom.with_source(config, cursor.as_ref())?, Source::custom()),
+        Some(custom) => (custom.with_source(config, task, cursor.as_ref())?, Source::custom()),
     };
     shards::check_shuffle(&config, &source, custom_source.as_ref().and_then(CustomSource::texts).is_some())?;
     let config = resolved_with(config, &source, cursor.as_ref());
@@ -64,7 +69,12 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
         Some(tokenizer) => tokenizer,
         None => tokenizer::open(&config, &source).await?,
     };
-    shards::check(&source, &*tokenizer, !stages.documents.is_empty())?;
+    shards::check(&config, &source, &*tokenizer, !stages.documents.is_empty())?;
     let encoder = tokenizer::encoder(&config.tokenizer, &tokenizer)?;
+    source.fit(&encoder, &config.pipeline);
+    let custom_source = match custom_source {
+        Some(custom) => Some(custom.with_rendering(&config, &encoder).await?),
+        None => None,
+    };
     Ok(Resolved { config, source, custom_source, side, world, tokenizer, encoder, stages, cursor, on_demand })
 }

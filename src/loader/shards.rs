@@ -5,10 +5,32 @@ use crate::error::{Error, Result};
 use crate::source::{Origin, Source};
 use crate::tokenizer::{Tokenizer, difference};
 
-/// Refuses shards that another tokenizer made, and stages that need text.
-pub(super) fn check(source: &Source, tokenizer: &dyn Tokenizer, has_stages: bool) -> Result<()> {
+/// Refuses shards that another tokenizer made or whose conversations were fitted into other rows, and stages that need
+/// text.
+pub(super) fn check(
+    config: &Config,
+    source: &Source,
+    tokenizer: &dyn Tokenizer,
+    has_stages: bool,
+) -> Result<()> {
+    let row_ids = config.pipeline.row_ids();
     for (index, shards) in source.shards() {
-        if let Some(made) = difference(&shards.manifest().tokenizer, &tokenizer.fingerprint()) {
+        let manifest = shards.manifest();
+        if manifest.source.task.reads_records() && manifest.row_ids != row_ids {
+            let are = |ids: Option<usize>| match ids {
+                Some(ids) => format!("fit into rows of {ids} ids"),
+                None => "are whole, however long".to_owned(),
+            };
+            let problem = format!(
+                "the conversations of {} {}, and those of this pipeline {}; set pipeline.pack, seq_len and ahead as they \
+                 were, or prepare again",
+                shards.place().path().display(),
+                are(manifest.row_ids),
+                are(row_ids)
+            );
+            return Err(Error::config(format!("source.{index}.paths"), problem));
+        }
+        if let Some(made) = difference(&manifest.tokenizer, &tokenizer.fingerprint()) {
             let directory = shards.place().path().display();
             let problem = format!("{directory} was {made}, or prepare again");
             return Err(Error::config(format!("source.{index}.paths"), problem));

@@ -15,11 +15,12 @@ use crate::shards::{ShardPlace, ShardSet, Shards};
 /// Writes all documents of a shard directory to `file`, the `.bin`, in the order of the source's files. If the
 /// directory has the shards of several sources, it writes all, in the order of their names. [`TokenFormat::Megatron`]
 /// also gets an `.idx` of the same name. The id `eos`, if given, ends each document. Ids take two bytes if the whole
-/// vocabulary fits, and four otherwise. This function blocks. Each file is written as a whole or not at all.
+/// vocabulary fits, and four otherwise. Conversations that end with `eos` get no second one. This function blocks. Each
+/// file is written as a whole or not at all.
 ///
 /// # Errors
-/// [`Error::Corpus`] if shards are damaged or missing, or if documents contain the id that ends documents in
-/// [`TokenFormat::NanoGpt`]; [`Error::Config`] if `eos` is missing or too large; [`Error::Io`].
+/// [`Error::Corpus`] if shards are damaged or missing, if some ids are not learned from, which neither format can say,
+/// or if documents contain the id that ends documents in [`TokenFormat::NanoGpt`]; [`Error::Config`] if `eos` is missing or too large; [`Error::Io`].
 pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u32>) -> Result<Exchanged> {
     if format == TokenFormat::NanoGpt && eos.is_none() {
         let problem = "in such files only an id marks where documents end; name the token";
@@ -36,6 +37,7 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
         return Err(Error::config(directory.display().to_string(), problem));
     }
     let set = ShardSet::open(&[ShardPlace::Directory(directory.to_owned())])?;
+    set.all().iter().try_for_each(refuse_masked)?;
     let vocabulary = set.all().iter().map(|shards| shards.manifest().vocab_size).max().unwrap_or_default();
     let width = Width::for_vocab(vocabulary.max(eos.map_or(0, |eos| eos as usize + 1)));
     let mut out = AtomicFile::create(file)?;
@@ -72,7 +74,7 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
         }
         out.append(&bytes)
     };
-    documents(&set, document)?;
+    documents(&set, eos, document)?;
     let Some((index, path)) = index else { return out.finish().map(|()| done) };
     if !index.is_stream() && path.exists() {
         // An index of other ids would be worse than an empty one.
@@ -83,6 +85,19 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
     Ok(done)
 }
 
+/// Refuses shards with ids that are not learned from.
+fn refuse_masked(shards: &Shards) -> Result<()> {
+    if !shards.are_masked() {
+        return Ok(());
+    }
+    let problem = format!(
+        "{}: some of its ids are not learned from, as a user's words in conversations, and files of such a format cannot \
+         say which: a program would learn all of them; train from the shards themselves, with kind = \"shards\"",
+        shards.place().path().display()
+    );
+    Err(Error::Corpus { problem })
+}
+
 /// Where a document is from.
 #[derive(Clone, Copy)]
 struct DocumentOrigin<'a> {
@@ -91,9 +106,10 @@ struct DocumentOrigin<'a> {
     begin: u64,
 }
 
-/// Gives all documents that have ids to `take`, each with its ids.
+/// Gives all documents that have ids to `take`, each with its ids, but for an `eos` that ends a rendered text.
 fn documents(
     set: &ShardSet,
+    eos: Option<u32>,
     mut take: impl FnMut(DocumentOrigin<'_>, &mut Vec<u32>) -> Result<()>,
 ) -> Result<()> {
     let mut held = Vec::new();
@@ -103,13 +119,17 @@ fn documents(
             let mut at = 0;
             for nth in 0..tokens.documents() {
                 let entry = tokens.entry(nth)?;
-                let range = std::mem::replace(&mut at, entry.ids_end)..entry.ids_end;
+                let range = std::mem::replace(&mut at, entry.end.ids)..entry.end.ids;
                 if !matches!(entry.text, StoredText::Bytes(_)) {
                     continue;
                 }
                 held.clear();
                 let place = tokens.place(range)?;
-                tokens.stored_ids(&Lease::none()).append(place, &mut held);
+                let stored = tokens.stored_ids(&Lease::none());
+                stored.append(place, &mut held);
+                if stored.is_rendered() {
+                    held.pop_if(|last| Some(*last) == eos);
+                }
                 take(DocumentOrigin { shards, split, begin: entry.start.0 }, &mut held)?;
             }
         }
@@ -127,7 +147,7 @@ struct Ended {
 impl Ended {
     fn find(set: &ShardSet, eos: u32) -> Result<Option<Self>> {
         let mut found = None;
-        documents(set, |place, ids| {
+        documents(set, Some(eos), |place, ids| {
             if ids.contains(&eos) {
                 let first = || place.shards.manifest().place(place.split, place.begin);
                 found.get_or_insert_with(|| Self { documents: 0, first: first() }).documents += 1;
@@ -178,4 +198,56 @@ fn write_index(mut out: AtomicFile, width: Width, lengths: &[usize]) -> Result<(
     }
     (0..=lengths.len() as u64).try_for_each(|document| out.append(&document.to_le_bytes()))?;
     out.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::*;
+    use crate::config::{SourceConfig, Task};
+    use crate::error::Unit;
+    use crate::segment::{SegmentWriter, StoredDocument};
+    use crate::shards::{Cut, Manifest, ShardedFile, seal};
+
+    const EOS: u32 = 9;
+
+    /// Exports one document with these ids to nanoGPT's format, and returns the ids in the file.
+    fn exported(task: Task, ids: &[u32], masked: &[Range<usize>]) -> Result<Vec<u8>> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, cut) = (directory.path().join("text"), Cut::Whole);
+        let file = ShardedFile { path, len: 9, unit: Unit::Byte, etag: None, cut, held: 0, root: 0 };
+        let source = SourceConfig { task, ..SourceConfig::text("text") };
+        let manifest = Manifest::new("t".to_owned(), 10, source, vec![file]);
+        let mut writer = SegmentWriter::new(directory.path(), Width::Two, &manifest.identity())?;
+        let (start, digest, share, text_bytes) = ((0, 0), 0, 1.0, 9);
+        writer.document(&StoredDocument { ids: Some(ids), masked, start, digest, share, text_bytes })?;
+        writer.split(0)?;
+        writer.finish()?;
+        let place = ShardPlace::Directory(directory.path().to_owned());
+        manifest.create(&place)?;
+        seal(&place, &manifest)?;
+        let out = directory.path().join("out.bin");
+        let done = export(directory.path(), TokenFormat::NanoGpt, &out, Some(EOS));
+        assert_eq!(out.exists(), done.is_ok(), "what is refused leaves nothing");
+        done?;
+        Ok(std::fs::read(&out).expect("read").into_iter().step_by(2).collect())
+    }
+
+    #[test]
+    fn a_rendered_text_that_has_its_end_gets_no_other() {
+        assert_eq!(exported(Task::Fim, &[1, 2, EOS], &[]).expect("exported"), [1, 2, 9]);
+        assert_eq!(exported(Task::Fim, &[1, 2], &[]).expect("exported"), [1, 2, 9]);
+        for (task, ids) in [(Task::Fim, [1, EOS, 2, EOS]), (Task::Text, [1, 2, 3, EOS])] {
+            let error = exported(task, &ids, &[]).expect_err("it would be cut").to_string();
+            assert!(error.contains("1 document contains the token that ends documents"), "{error}");
+        }
+    }
+
+    #[test]
+    fn ids_that_are_not_learned_from_are_refused() {
+        let error = exported(Task::Chat, &[1, 2, 3], &[0..1, 2..3]).expect_err("refused").to_string();
+        assert!(error.contains("some of its ids are not learned from"), "{error}");
+        assert_eq!(exported(Task::Chat, &[1, 2, 3], &[]).expect("exported"), [1, 2, 3, 9]);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{self, Receiver, Sender};
 
+use crate::document::Mask;
 use crate::error::Result;
 use crate::source::{SplitDocument, SplitItem, SplitReader, digest};
 use crate::tokenizer::{EncodeError, Encoder};
@@ -30,8 +31,9 @@ pub(super) struct Group {
 /// A group that was tokenized.
 #[derive(Debug)]
 pub(super) struct Encoded {
-    /// The ids of all documents, in order.
+    /// The ids of all documents, in order, and which of them are masked.
     pub(super) ids: Vec<u32>,
+    pub(super) mask: Mask,
     pub(super) documents: Vec<EncodedItem>,
 }
 
@@ -84,7 +86,7 @@ impl Groups {
 impl Group {
     /// Tokenizes the group and sends the result, unless `is_stopped` first.
     pub(super) fn encode(self, encoder: &Encoder, is_stopped: impl Fn() -> bool) {
-        let mut ids = Vec::new();
+        let (mut ids, mut mask) = (Vec::new(), Mask::default());
         let mut documents = Vec::with_capacity(self.documents.len());
         for item in self.documents {
             if is_stopped() {
@@ -93,13 +95,15 @@ impl Group {
             documents.push(match item {
                 SplitItem::Skipped(start) => EncodedItem::Skipped(start),
                 SplitItem::Document(read) => {
-                    let digest = digest(read.document.text().as_bytes());
-                    let end = encoder.encode_document(&read.document, &mut ids).map(|()| ids.len());
+                    // The hold-out goes by the record, however it is rendered.
+                    let digest = read.digest.unwrap_or_else(|| digest(read.document.text().as_bytes()));
+                    let encoded = encoder.encode_document(&read.document, &mut ids, &mut mask);
+                    let end = encoded.map(|()| ids.len());
                     EncodedItem::Document { read, digest, end }
                 }
             });
         }
         // A receiver that has gone away needs no answer.
-        let _ = self.answer.send(Encoded { ids, documents });
+        let _ = self.answer.send(Encoded { ids, mask, documents });
     }
 }

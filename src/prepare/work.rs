@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use super::Prepared;
 use super::groups::{Encoded, EncodedItem, Group, Groups};
 use crate::config::OnError;
+use crate::document::Mask;
 use crate::error::{Error, Result, panic_message};
 use crate::lock::DirLock;
 use crate::segment::{SegmentWriter, StoredDocument, Width};
@@ -262,7 +263,7 @@ impl PrepareWork {
         failed: &mut u64,
         writer: &mut SegmentWriter,
     ) -> Result<u64> {
-        let Encoded { ids, documents } = encoded;
+        let Encoded { ids, mask: of_group, documents } = encoded;
         let (mut start, mut bytes) = (0, 0);
         for item in documents {
             let (read, digest, end) = match item {
@@ -273,9 +274,14 @@ impl PrepareWork {
                     continue;
                 }
             };
-            let SplitDocument { document, start: start_at, share } = read;
+            let SplitDocument { document, start: start_at, share, .. } = read;
+            let mut mask = Mask::default();
             let ids = match end {
-                Ok(end) => Some(&ids[std::mem::replace(&mut start, end)..end]),
+                Ok(end) => {
+                    let own = std::mem::replace(&mut start, end)..end;
+                    mask.append(&of_group, own.clone(), 0);
+                    Some(&ids[own])
+                }
                 Err(problem) => {
                     let error = document.error(problem, "change the tokenizer, or take the document out");
                     self.refuse(on_error, *failed, error)?;
@@ -284,7 +290,8 @@ impl PrepareWork {
                 }
             };
             let text_bytes = document.text_bytes();
-            writer.document(&StoredDocument { ids, start: start_at, digest, share, text_bytes })?;
+            let masked = mask.masked();
+            writer.document(&StoredDocument { ids, masked, start: start_at, digest, share, text_bytes })?;
             self.counts.documents.fetch_add(1, Relaxed);
             self.counts.text_bytes.fetch_add(text_bytes as u64, Relaxed);
             self.counts.tokens.fetch_add(ids.map_or(0, <[u32]>::len) as u64, Relaxed);

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::masked::MASKED;
+
 /// The first and last bytes of a segment.
 pub(super) const MAGIC: [u8; 8] = *b"MSTOKENS";
 
@@ -25,7 +27,7 @@ pub(crate) const SUM: usize = 8;
 pub(super) const ENTRY: usize = 6;
 
 /// A split's row in the table, in numbers of eight bytes.
-pub(crate) const ROW: usize = 6;
+pub(crate) const ROW: usize = 7;
 
 /// The length of the trailer, in numbers of eight bytes: splits, where the table begins, the checksum of
 /// everything from there on, and the magic.
@@ -67,8 +69,8 @@ impl Width {
 /// The index's entry for a document.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Entry {
-    /// Where its ids end in its split's ids.
-    pub(crate) ids_end: u64,
+    /// Where what is stored of it ends.
+    pub(crate) end: EntryEnd,
     /// Where it begins in its file, and on which line, counted from 0 at its split's start.
     pub(crate) start: (u64, u64),
     /// The first eight bytes of the BLAKE3 digest of its text.
@@ -76,6 +78,20 @@ pub(crate) struct Entry {
     /// The share of epochs that it is in.
     pub(crate) share: f64,
     pub(crate) text: StoredText,
+}
+
+/// Where a document's ids end among its split's ids, and its masked ranges among the split's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EntryEnd {
+    pub(crate) ids: u64,
+    pub(crate) masked: u32,
+}
+
+impl EntryEnd {
+    /// How many ids and masked ranges there are from `begin` on.
+    pub(crate) fn since(self, begin: Self) -> (usize, usize) {
+        (self.ids.saturating_sub(begin.ids) as usize, self.masked.saturating_sub(begin.masked) as usize)
+    }
 }
 
 /// The text that a document's ids were made from.
@@ -90,22 +106,22 @@ pub(crate) enum StoredText {
 }
 
 impl StoredText {
-    const FAILED: u64 = u64::MAX;
-    const SKIPPED: u64 = u64::MAX - 1;
+    const FAILED: u32 = u32::MAX;
+    const SKIPPED: u32 = u32::MAX - 1;
 
-    fn to_number(self) -> u64 {
+    fn to_number(self) -> u32 {
         match self {
-            Self::Bytes(bytes) => bytes.into(),
+            Self::Bytes(bytes) => bytes,
             Self::Failed => Self::FAILED,
             Self::Skipped => Self::SKIPPED,
         }
     }
 
-    fn from_number(number: u64) -> Self {
+    fn from_number(number: u32) -> Self {
         match number {
             Self::FAILED => Self::Failed,
             Self::SKIPPED => Self::Skipped,
-            bytes => Self::Bytes(bytes as u32),
+            bytes => Self::Bytes(bytes),
         }
     }
 }
@@ -115,8 +131,9 @@ impl Entry {
     pub(crate) const BYTES: usize = 8 * ENTRY;
 
     pub(super) fn to_numbers(self) -> [u64; ENTRY] {
-        let Self { ids_end, start, digest, share, text } = self;
-        [ids_end, start.0, start.1, digest, share.to_bits(), text.to_number()]
+        let Self { end, start, digest, share, text } = self;
+        let last = u64::from(end.masked) << 32 | u64::from(text.to_number());
+        [end.ids, start.0, start.1, digest, share.to_bits(), last]
     }
 
     /// Takes the entry out of its bytes.
@@ -126,16 +143,16 @@ impl Entry {
             *into = u64::from_le_bytes(*bytes);
         }
         Self {
-            ids_end: numbers[0],
+            end: EntryEnd { ids: numbers[0], masked: (numbers[5] >> 32) as u32 },
             start: (numbers[1], numbers[2]),
             digest: numbers[3],
             share: f64::from_bits(numbers[4]),
-            text: StoredText::from_number(numbers[5]),
+            text: StoredText::from_number(numbers[5] as u32),
         }
     }
 }
 
-/// The table's row for a split: its ids, then its index, then the checksums of both.
+/// The table's row for a split: its ids, then its index, then its masked ranges, then the checksums of all of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SplitRow {
     /// Its number in the source.
@@ -146,18 +163,20 @@ pub(crate) struct SplitRow {
     /// How many documents its index has, and how many of these were skipped.
     pub(crate) documents: u64,
     pub(crate) skipped: u64,
+    /// How many masked ranges its ids have.
+    pub(crate) masked: u64,
     /// The checksum of its checksums.
     pub(crate) sum: u64,
 }
 
 impl SplitRow {
     pub(crate) fn to_numbers(self) -> [u64; ROW] {
-        [self.split, self.at, self.ids, self.documents, self.skipped, self.sum]
+        [self.split, self.at, self.ids, self.documents, self.skipped, self.masked, self.sum]
     }
 
     pub(crate) fn from_numbers(numbers: [u64; ROW]) -> Self {
-        let [split, at, ids, documents, skipped, sum] = numbers;
-        Self { split, at, ids, documents, skipped, sum }
+        let [split, at, ids, documents, skipped, masked, sum] = numbers;
+        Self { split, at, ids, documents, skipped, masked, sum }
     }
 
     /// Whether it lies between a segment's header and `end`.
@@ -165,7 +184,8 @@ impl SplitRow {
         let parts = || {
             let ids = self.ids.checked_mul(width.bytes() as u64)?.checked_next_multiple_of(8)?;
             let index = self.documents.checked_mul(Entry::BYTES as u64)?;
-            let checked = ids.checked_add(index)?;
+            let masked = self.masked.checked_mul(MASKED as u64)?;
+            let checked = ids.checked_add(index)?.checked_add(masked)?;
             self.at.checked_add(checked)?.checked_add(checked.div_ceil(BLOCK as u64).checked_mul(SUM as u64)?)
         };
         u32::try_from(self.split).is_ok()
@@ -179,9 +199,14 @@ impl SplitRow {
         self.at + (self.ids * width.bytes() as u64).next_multiple_of(8)
     }
 
+    /// Where its masked ranges begin, in bytes.
+    pub(crate) fn masked_at(&self, width: Width) -> u64 {
+        self.index_at(width) + self.documents * Entry::BYTES as u64
+    }
+
     /// Where its checksums begin, in bytes. They cover what is before them.
     pub(crate) fn sums_at(&self, width: Width) -> u64 {
-        self.index_at(width) + self.documents * Entry::BYTES as u64
+        self.masked_at(width) + self.masked * MASKED as u64
     }
 
     /// How many blocks it has.

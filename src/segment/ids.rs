@@ -7,6 +7,16 @@ use std::sync::Arc;
 use super::Segment;
 use crate::budget::Lease;
 
+/// How stored ids were made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IdsOrigin {
+    /// The fingerprint of the tokenizer.
+    pub(crate) tokenizer: Arc<str>,
+    /// Whether the texts were rendered from records. Such texts have all their special tokens, so that nothing stands
+    /// around their ids.
+    pub(crate) is_rendered: bool,
+}
+
 /// The ids of some documents. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) enum StoredIds {
@@ -19,8 +29,7 @@ pub(crate) enum StoredIds {
 #[derive(Debug)]
 pub(crate) struct HeldIds {
     path: PathBuf,
-    /// The fingerprint of the tokenizer that made them.
-    tokenizer: Arc<str>,
+    origin: IdsOrigin,
     ids: Vec<u32>,
     /// The memory that they are charged to.
     _lease: Lease,
@@ -28,8 +37,8 @@ pub(crate) struct HeldIds {
 
 impl HeldIds {
     /// Ids of the file at `path`, charged to `lease`.
-    pub(crate) fn new(path: PathBuf, tokenizer: Arc<str>, ids: Vec<u32>, lease: Lease) -> Self {
-        Self { path, tokenizer, ids, _lease: lease }
+    pub(crate) fn new(path: PathBuf, origin: IdsOrigin, ids: Vec<u32>, lease: Lease) -> Self {
+        Self { path, origin, ids, _lease: lease }
     }
 }
 
@@ -42,12 +51,21 @@ impl StoredIds {
         }
     }
 
+    fn origin(&self) -> &IdsOrigin {
+        match self {
+            Self::Mapped(segment) => segment.origin(),
+            Self::Held(held) => &held.origin,
+        }
+    }
+
     /// The fingerprint of the tokenizer that made them.
     pub(crate) fn tokenizer(&self) -> &str {
-        match self {
-            Self::Mapped(segment) => segment.tokenizer(),
-            Self::Held(held) => &held.tokenizer,
-        }
+        &self.origin().tokenizer
+    }
+
+    /// Whether their texts were rendered from records, so that nothing stands around the ids of a document.
+    pub(crate) fn is_rendered(&self) -> bool {
+        self.origin().is_rendered
     }
 
     /// Appends the ids `range`.

@@ -5,13 +5,17 @@ use std::fmt;
 use std::fs::TryLockError;
 use std::hash::Hasher;
 use std::io::{self, BufWriter, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 use twox_hash::XxHash3_64;
 
-use super::format::{BLOCK, Entry, HEADER, IDENTITY, MAGIC, SplitRow, StoredText, TRAILER, VERSION, Width};
-use super::index::Index;
+use super::format::{
+    BLOCK, Entry, EntryEnd, HEADER, IDENTITY, MAGIC, SplitRow, StoredText, TRAILER, VERSION, Width,
+};
+use super::masked;
+use super::spool::Spool;
 use crate::atomic::temporary;
 use crate::error::{Error, Result};
 
@@ -26,6 +30,8 @@ const UNDER_WAY: &str = ".writing-";
 pub(crate) struct StoredDocument<'a> {
     /// `None` if the tokenizer failed on it.
     pub(crate) ids: Option<&'a [u32]>,
+    /// Which of them are not learned from, as sorted ranges that neither touch nor overlap.
+    pub(crate) masked: &'a [Range<usize>],
     pub(crate) start: (u64, u64),
     pub(crate) digest: u64,
     pub(crate) share: f64,
@@ -40,12 +46,14 @@ pub(crate) struct SegmentWriter {
     width: Width,
     at: u64,
     rows: Vec<SplitRow>,
-    /// The split under way: where it begins, its block under way, the checksums of those before it, and its index.
+    /// The split under way: where it begins, its block under way, the checksums of those before it, where its last
+    /// document ends, its index and its masked ranges.
     begun: u64,
     block: Block,
     sums: Vec<u8>,
-    ids: u64,
-    index: Index,
+    end: EntryEnd,
+    index: Spool,
+    masked: Spool,
     documents: u64,
     skipped: u64,
     /// Whether it is synced to the disk before it gets its name.
@@ -90,8 +98,9 @@ impl SegmentWriter {
             begun: HEADER as u64,
             block: Block::default(),
             sums: Vec::new(),
-            ids: 0,
-            index: Index::default(),
+            end: EntryEnd::default(),
+            index: Spool::default(),
+            masked: Spool::default(),
             documents: 0,
             skipped: 0,
             is_synced: true,
@@ -112,7 +121,7 @@ impl SegmentWriter {
 
     /// How long it is so far, in bytes.
     pub(crate) fn len(&self) -> u64 {
-        self.at + self.index.len()
+        self.at + self.index.len() + self.masked.len()
     }
 
     /// Whether a file of this name is a segment that some process is writing.
@@ -132,10 +141,11 @@ impl SegmentWriter {
             Width::Two => ids.iter().flat_map(|&id| (id as u16).to_le_bytes()).collect(),
             Width::Four => ids.iter().flat_map(|id| id.to_le_bytes()).collect(),
         };
-        self.ids += ids.len() as u64;
         self.write(&bytes)?;
+        document.masked.iter().try_for_each(|range| self.mask(range))?;
+        self.end.ids += ids.len() as u64;
         let entry = Entry {
-            ids_end: self.ids,
+            end: self.end,
             start: document.start,
             digest: document.digest,
             share: document.share,
@@ -147,20 +157,36 @@ impl SegmentWriter {
     /// Notes in the split under way that the document at `start` was skipped.
     pub(crate) fn skip(&mut self, start: (u64, u64)) -> Result<()> {
         self.skipped += 1;
-        self.entry(Entry { ids_end: self.ids, start, digest: 0, share: 1.0, text: StoredText::Skipped })
+        self.entry(Entry { end: self.end, start, digest: 0, share: 1.0, text: StoredText::Skipped })
+    }
+
+    /// Notes which ids of the next document, counted from its first, are masked.
+    fn mask(&mut self, range: &Range<usize>) -> Result<()> {
+        let [start, end] = [range.start, range.end].map(|at| self.end.ids + at as u64);
+        let (Some(bytes), Some(masked)) = (masked::to_bytes(start..end), self.end.masked.checked_add(1))
+        else {
+            let what = "the masked ids of a split are too many to be stored; cut its file into several";
+            return Err(Error::Corpus { problem: format!("{}: {what}", self.directory.display()) });
+        };
+        self.end.masked = masked;
+        let pushed = self.masked.push(bytes, &self.directory);
+        pushed.map_err(|e| Error::io(&self.directory, "write in", e))
     }
 
     fn entry(&mut self, entry: Entry) -> Result<()> {
         self.documents += 1;
-        let pushed = self.index.push(entry.to_numbers(), &self.directory);
+        let bytes = entry.to_numbers().into_iter().flat_map(u64::to_le_bytes);
+        let pushed = self.index.push(bytes, &self.directory);
         pushed.map_err(|e| Error::io(&self.directory, "write in", e))
     }
 
     /// Ends the split under way. It is number `split` of its source.
     pub(crate) fn split(&mut self, split: u32) -> Result<()> {
         self.align()?;
-        let index = std::mem::take(&mut self.index);
-        index.read(|bytes| self.append(bytes)).map_err(|e| Error::io(&self.directory, "write in", e))?;
+        for spool in [std::mem::take(&mut self.index), std::mem::take(&mut self.masked)] {
+            let appended = spool.read(|bytes| self.append(bytes));
+            appended.map_err(|e| Error::io(&self.directory, "write in", e))?;
+        }
         if self.block.len > 0 {
             self.end_block();
         }
@@ -169,9 +195,10 @@ impl SegmentWriter {
         self.rows.push(SplitRow {
             split: u64::from(split),
             at: self.begun,
-            ids: self.ids,
+            ids: self.end.ids,
             documents: self.documents,
             skipped: self.skipped,
+            masked: self.end.masked.into(),
             sum: XxHash3_64::oneshot(&sums),
         });
         self.begin();
@@ -179,13 +206,14 @@ impl SegmentWriter {
     }
 
     fn begin(&mut self) {
-        (self.begun, self.ids, self.documents, self.skipped) = (self.at, 0, 0, 0);
+        (self.begun, self.end, self.documents, self.skipped) = (self.at, EntryEnd::default(), 0, 0);
     }
 
     /// Forgets the split under way. Its ids stay behind as bytes that nothing refers to.
     pub(crate) fn give_up(&mut self) -> Result<()> {
         self.align()?;
-        (self.index, self.block) = (Index::default(), Block::default());
+        (self.index, self.masked) = (Spool::default(), Spool::default());
+        self.block = Block::default();
         self.sums.clear();
         self.begin();
         Ok(())

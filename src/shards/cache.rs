@@ -20,7 +20,7 @@ use crate::config::TokenCacheConfig;
 use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::room::Room;
-use crate::segment::{Segment, SegmentWriter, Width};
+use crate::segment::{IdsOrigin, Segment, SegmentWriter, Width};
 
 mod held;
 mod record;
@@ -53,7 +53,7 @@ pub(crate) struct TokenCache {
     /// have none.
     lock: Option<File>,
     identity: [u8; 32],
-    tokenizer: Arc<str>,
+    origin: IdsOrigin,
     width: Width,
     state: Mutex<CacheState>,
     room: Room,
@@ -107,7 +107,7 @@ impl TokenCache {
             directory,
             lock,
             identity,
-            tokenizer: of.tokenizer.as_str().into(),
+            origin: of.ids_origin(),
             width: Width::for_vocab(of.vocab_size),
             state: Mutex::new(CacheState { is_closed, ..CacheState::default() }),
         };
@@ -179,7 +179,7 @@ impl TokenCache {
         if !self.state().opened.insert(name.to_owned()) {
             return;
         }
-        let segment = match Segment::open(path, &self.identity, self.tokenizer.clone()) {
+        let segment = match Segment::open(path, &self.identity, self.origin.clone()) {
             Ok(segment) => Arc::new(segment),
             Err(Error::Io { .. }) => return,
             Err(error) => {

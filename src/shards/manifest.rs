@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::ShardPlace;
-use crate::config::{OnError, SourceConfig};
+use crate::config::{ChatConfig, OnError, SourceConfig, Task};
 use crate::cursor::is_zero;
 use crate::error::{Error, Result, Unit};
 use crate::files::{File, Location, are_same_or_moved};
+use crate::segment::IdsOrigin;
 
 /// The name of the file.
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -27,6 +28,12 @@ pub(crate) struct Manifest {
     /// The tokenizer's fingerprint, and one more than its largest id.
     pub(crate) tokenizer: String,
     pub(crate) vocab_size: usize,
+    /// What the texts depend on that records were rendered to, such as the chat template; `None` for plain text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rendering: Option<String>,
+    /// How many ids a row had for one record, if records were fitted into rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) row_ids: Option<usize>,
     /// The source, as in its config.
     pub(crate) source: SourceConfig,
     pub(crate) files: Vec<ShardedFile>,
@@ -74,7 +81,7 @@ impl Manifest {
         files: Vec<ShardedFile>,
     ) -> Self {
         let source = SourceConfig { cache: None, ..source };
-        Self { format: FORMAT, tokenizer, vocab_size, source, files }
+        Self { format: FORMAT, tokenizer, vocab_size, rendering: None, row_ids: None, source, files }
     }
 
     pub(crate) fn load(place: &ShardPlace) -> Result<Self> {
@@ -127,9 +134,22 @@ impl Manifest {
         *blake3::hash(&serde_json::to_vec(&plain).unwrap_or_default()).as_bytes()
     }
 
-    /// The source, without how often and how much of it is read, and its policy for bad documents.
+    /// How the ids were made.
+    pub(crate) fn ids_origin(&self) -> IdsOrigin {
+        IdsOrigin { tokenizer: self.tokenizer.as_str().into(), is_rendered: self.is_rendered() }
+    }
+
+    /// Whether the texts were rendered from records.
+    pub(crate) fn is_rendered(&self) -> bool {
+        self.source.task != Task::Text
+    }
+
+    /// The source, without how often and how much of it is read, its policy for bad documents, and where the chat template
+    /// is, whose text is part of the rendering.
     fn plain_source(&self) -> SourceConfig {
+        let chat = ChatConfig { template: None, ..self.source.chat.clone() };
         SourceConfig {
+            chat,
             name: None,
             weight: None,
             epochs: None,
@@ -162,6 +182,10 @@ impl Manifest {
             "files that were cut otherwise (source.split), or that have changed since"
         } else if self.tokenizer != wanted.tokenizer {
             "another tokenizer"
+        } else if self.source.task == wanted.source.task && self.rendering != wanted.rendering {
+            "another chat template or other settings of it"
+        } else if self.source.task == wanted.source.task && self.row_ids != wanted.row_ids {
+            "conversations that were fitted into other rows (pipeline.pack, seq_len and ahead)"
         } else if settings(self) != settings(wanted) {
             "another [[source]]"
         } else {
@@ -216,5 +240,50 @@ impl ShardedFile {
             Cut::Even(split_size) => self.len.div_ceil(*split_size).max(1),
             Cut::At(places) | Cut::Documents(places) => places.len() as u64 + 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chats(template: &str, rendering: &str) -> Manifest {
+        let mut source = SourceConfig { task: Task::Chat, ..SourceConfig::default() };
+        source.chat.template = Some(template.into());
+        let mut manifest = Manifest::new("bytes".to_owned(), 257, source, Vec::new());
+        manifest.rendering = Some(rendering.to_owned());
+        manifest
+    }
+
+    #[test]
+    fn rendered_texts_are_told_by_what_they_depend_on() {
+        let place = ShardPlace::Directory("shards".into());
+        let (here, there, other) =
+            (chats("a.jinja", "one"), chats("b.jinja", "one"), chats("a.jinja", "two"));
+        // Where the template is does not matter.
+        assert_eq!(here.identity(), there.identity());
+        here.check(&there, &place).expect("the same");
+        assert_ne!(here.identity(), other.identity());
+        let error = here.check(&other, &place).expect_err("another").to_string();
+        assert!(
+            error.contains("it has the tokens of another chat template or other settings of it"),
+            "{error}"
+        );
+        assert!(here.ids_origin().is_rendered);
+    }
+
+    #[test]
+    fn plain_text_has_no_rendering() {
+        let text = Manifest::new("bytes".to_owned(), 257, SourceConfig::default(), Vec::new());
+        assert!(!text.ids_origin().is_rendered);
+        let written = serde_json::to_string(&text).expect("JSON");
+        assert!(!written.contains("rendering"), "{written}");
+        let rendered = chats("a.jinja", "one");
+        let error =
+            rendered.check(&text, &ShardPlace::Directory("shards".into())).expect_err("another").to_string();
+        assert!(error.contains("another [[source]]"), "{error}");
+        let read: Manifest =
+            serde_json::from_str(&serde_json::to_string(&rendered).expect("JSON")).expect("a manifest");
+        assert_eq!(read, rendered);
     }
 }

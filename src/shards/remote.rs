@@ -18,8 +18,9 @@ pub(super) struct RemoteSplit {
     width: Width,
     /// The checksums of its blocks, once they were needed.
     sums: Vec<u8>,
-    /// The blocks that were read last, of the index and of the ids.
+    /// The blocks that were read last, of the index, of the masked ranges and of the ids.
     index: Blocks,
+    masked: Blocks,
     ids: Blocks,
     /// The ids of the last request, after one placeholder id: an arena expects a place before a document.
     held: Vec<u32>,
@@ -35,28 +36,35 @@ struct Blocks {
 
 impl RemoteSplit {
     pub(super) fn new(stored: Arc<dyn Stored>, row: SplitRow, width: Width) -> Self {
-        let (index, ids) = (Blocks::default(), Blocks::default());
-        Self { stored, row, width, sums: Vec::new(), index, ids, held: vec![0] }
+        let [index, masked, ids] = [(); 3].map(|()| Blocks::default());
+        Self { stored, row, width, sums: Vec::new(), index, masked, ids, held: vec![0] }
     }
 
     /// Returns some bytes of the index.
     pub(super) fn index(&mut self, range: Range<usize>, path: &Path) -> Result<&[u8]> {
-        let mut blocks = std::mem::take(&mut self.index);
-        let read = self.read(&mut blocks, range.clone(), path);
-        self.index = blocks;
-        read?;
-        Ok(self.index.get(range))
+        self.bytes(|split| &mut split.index, range, path)
+    }
+
+    /// Returns some bytes of the masked ranges.
+    pub(super) fn masked(&mut self, range: Range<usize>, path: &Path) -> Result<&[u8]> {
+        self.bytes(|split| &mut split.masked, range, path)
     }
 
     /// Holds the ids in some bytes, and returns their places among those that are held.
     pub(super) fn hold(&mut self, bytes: Range<usize>, path: &Path) -> Result<Range<usize>> {
-        let mut blocks = std::mem::take(&mut self.ids);
-        let read = self.read(&mut blocks, bytes.clone(), path);
-        self.ids = blocks;
-        read?;
+        self.bytes(|split| &mut split.ids, bytes.clone(), path)?;
         let at = self.held.len();
         self.width.append(self.ids.get(bytes), &mut self.held);
         Ok(at..self.held.len())
+    }
+
+    /// Returns some bytes, after reading the blocks `of` the part that they are in.
+    fn bytes(&mut self, of: fn(&mut Self) -> &mut Blocks, range: Range<usize>, path: &Path) -> Result<&[u8]> {
+        let mut blocks = std::mem::take(of(self));
+        let read = self.read(&mut blocks, range.clone(), path);
+        *of(self) = blocks;
+        read?;
+        Ok(of(self).get(range))
     }
 
     /// Hands out the ids that are held.

@@ -1,4 +1,4 @@
-//! The tokens of one split: its documents, where they begin in their file, and their ids.
+//! The tokens of one split: its documents, where they begin in their file, their ids, and which of these are masked.
 //!
 //! A split of a local segment is mapped into memory. A split of a segment in a store is read block by block, through a
 //! lane's opener, as far as requested.
@@ -9,9 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::remote::RemoteSplit;
 use crate::budget::Lease;
+use crate::document::Mask;
 use crate::error::{Error, Result};
-use crate::segment::{BLOCK, Entry, HeldIds, Segment, SplitRow, StoredIds, Width};
+use crate::segment::{
+    BLOCK, Entry, EntryEnd, HeldIds, IdsOrigin, MASKED, Segment, SplitRow, StoredIds, Width, masked_ranges,
+};
 use crate::store::Stored;
+
+#[cfg(test)]
+mod tests;
 
 /// A split of at most this many bytes is requested as one range.
 const TOGETHER: u64 = 128 << 10;
@@ -41,7 +47,7 @@ pub(crate) struct RemoteSegment {
     /// Its number among those of its source.
     pub(crate) number: u32,
     pub(crate) path: PathBuf,
-    pub(crate) tokenizer: Arc<str>,
+    pub(crate) origin: IdsOrigin,
 }
 
 /// A split of a segment in a store.
@@ -53,7 +59,7 @@ pub(super) struct RemotePiece<'a> {
 }
 
 impl StoredSplit {
-    /// At how many places it is read at once: its ids, its index, and the rest of either.
+    /// At how many places it is read at once: its ids, its index, and its masked ranges or the rest of either.
     pub(crate) const PLACES: u64 = 3;
 
     /// All documents of a split of a local segment.
@@ -85,20 +91,23 @@ impl StoredSplit {
     }
 
     /// If it is in a store, the number of its segment in the source, and the bytes there that are read side by side:
-    /// its ids, and its index with the checksums.
+    /// its index, its masked ranges, and its ids. The checksums are behind the last of the first two.
     pub(crate) fn remote_ranges(&self) -> Option<(u32, Vec<Range<u64>>)> {
         let (Bytes::Unopened(segment) | Bytes::Opened(segment, _)) = &self.bytes else { return None };
-        let SplitRow { at, .. } = self.row;
-        let (index, sums) = (self.row.index_at(self.width) - at, self.row.sums_at(self.width) - at);
-        let end = self.row.end(self.width);
-        // Whole blocks are read, and the block where the ids end is the first one of the index: it is in both ranges.
-        let block = BLOCK as u64;
-        let (ids_end, index_begin) = match end - at {
-            ..=TOGETHER => (0, 0),
-            _ => (index.next_multiple_of(block).min(sums), index / block * block),
+        let (row, width, block) = (&self.row, self.width, BLOCK as u64);
+        let [index, masked, sums, end] =
+            [row.index_at(width), row.masked_at(width), row.sums_at(width), row.end(width)]
+                .map(|at| at - row.at);
+        // Whole blocks are read, and the block where one part ends is the first one of the next: it is in both ranges.
+        let (begin, behind) =
+            (|part: u64| part / block * block, |part: u64| part.next_multiple_of(block).min(sums));
+        let ranges = match end {
+            ..=TOGETHER => [0..end, 0..0, 0..0],
+            _ if row.masked == 0 => [begin(index)..end, 0..0, 0..behind(index)],
+            _ => [begin(index)..behind(masked), begin(masked)..end, 0..behind(index)],
         };
-        let ranges = [at + index_begin..end, at..at + ids_end].into_iter().filter(|range| !range.is_empty());
-        Some((segment.number, ranges.collect()))
+        let ranges = ranges.into_iter().filter(|range| !range.is_empty());
+        Some((segment.number, ranges.map(|range| row.at + range.start..row.at + range.end).collect()))
     }
 
     /// Whether the hold-out was drawn before the split was stored.
@@ -135,6 +144,11 @@ impl StoredSplit {
         self.row.ids as usize
     }
 
+    /// How many masked ranges it has.
+    pub(crate) fn masked(&self) -> usize {
+        self.row.masked as usize
+    }
+
     /// How many documents were skipped in all.
     pub(crate) fn skipped(&self) -> u64 {
         self.row.skipped
@@ -149,7 +163,7 @@ impl StoredSplit {
             Bytes::Opened(segment, split) => Entry::from_bytes(lock(split).index(range, &segment.path)?),
             Bytes::Unopened(segment) => return Err(unopened(segment)),
         };
-        if entry.ids_end > self.row.ids {
+        if entry.end.ids > self.row.ids {
             return Err(self.wrong(nth));
         }
         Ok(entry)
@@ -203,11 +217,11 @@ impl StoredSplit {
         }
     }
 
-    /// The fingerprint of the tokenizer that made its ids.
-    pub(crate) fn tokenizer(&self) -> Arc<str> {
+    /// How its ids were made.
+    pub(crate) fn origin(&self) -> &IdsOrigin {
         match &self.bytes {
-            Bytes::Mapped(segment, _) => segment.tokenizer().into(),
-            Bytes::Unopened(segment) | Bytes::Opened(segment, _) => segment.tokenizer.clone(),
+            Bytes::Mapped(segment, _) => segment.origin(),
+            Bytes::Unopened(segment) | Bytes::Opened(segment, _) => &segment.origin,
         }
     }
 
@@ -222,6 +236,45 @@ impl StoredSplit {
     /// The bytes of some ids, counted from the split's beginning.
     fn bytes_of(&self, ids: Range<u64>) -> Range<usize> {
         ids.start as usize * self.width.bytes()..ids.end as usize * self.width.bytes()
+    }
+
+    /// Returns which ids of a document are masked, counted from its first one. What is stored of it lies within `stored`.
+    pub(crate) fn mask(&self, stored: &Range<EntryEnd>, document: usize) -> Result<Mask> {
+        if stored.start.masked == stored.end.masked {
+            return Ok(Mask::default());
+        }
+        let at = self.masked_at(stored, document)?;
+        match &self.bytes {
+            Bytes::Mapped(segment, number) => self.mask_of(segment.bytes(*number, at)?, stored, document),
+            Bytes::Opened(segment, split) => {
+                self.mask_of(lock(split).masked(at, &segment.path)?, stored, document)
+            }
+            Bytes::Unopened(segment) => Err(unopened(segment)),
+        }
+    }
+
+    /// Where the masked ranges of a document are, in bytes from the split's beginning.
+    ///
+    /// # Errors
+    /// [`Error::Corpus`] if the split does not have them.
+    pub(crate) fn masked_at(&self, stored: &Range<EntryEnd>, document: usize) -> Result<Range<usize>> {
+        let Range { start: EntryEnd { masked: start, .. }, end: EntryEnd { masked: end, .. } } = *stored;
+        if start > end || u64::from(end) > self.row.masked {
+            return Err(self.wrong_mask(document));
+        }
+        let masked = (self.row.masked_at(self.width) - self.row.at) as usize;
+        Ok(masked + start as usize * MASKED..masked + end as usize * MASKED)
+    }
+
+    /// The mask of a document whose masked ranges some bytes hold.
+    ///
+    /// # Errors
+    /// [`Error::Corpus`] if they are no ranges of this document, or are weighted, as this version knows no weights.
+    pub(crate) fn mask_of(&self, bytes: &[u8], stored: &Range<EntryEnd>, document: usize) -> Result<Mask> {
+        let ranges = masked_ranges(bytes, stored.start.ids..stored.end.ids);
+        let mut mask = Mask::default();
+        ranges.ok_or_else(|| self.wrong_mask(document))?.into_iter().for_each(|range| mask.mask(range));
+        Ok(mask)
     }
 
     /// Returns where the ids `range` of the split are among its [`stored_ids`](Self::stored_ids), after checking their
@@ -285,11 +338,18 @@ impl StoredSplit {
         let problem = format!("the ids of document {document} of a split are wrong");
         Error::remove_and_prepare_again(self.path().display(), problem)
     }
+
+    fn wrong_mask(&self, document: usize) -> Error {
+        let problem = format!(
+            "the masked ids of document {document} of a split are wrong, or a newer version wrote them"
+        );
+        Error::remove_and_prepare_again(self.path().display(), problem)
+    }
 }
 
-fn held(RemoteSegment { path, tokenizer, .. }: &RemoteSegment, ids: Vec<u32>, lease: &Lease) -> StoredIds {
+fn held(RemoteSegment { path, origin, .. }: &RemoteSegment, ids: Vec<u32>, lease: &Lease) -> StoredIds {
     let lease = lease.part(size_of_val(&*ids));
-    StoredIds::Held(Arc::new(HeldIds::new(path.clone(), tokenizer.clone(), ids, lease)))
+    StoredIds::Held(Arc::new(HeldIds::new(path.clone(), origin.clone(), ids, lease)))
 }
 
 fn unopened(segment: &RemoteSegment) -> Error {

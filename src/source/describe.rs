@@ -14,11 +14,12 @@ use super::catalog::{paths, resolved};
 use super::content::Content;
 use super::formats::mds::shards;
 use super::formats::text::head;
-use super::formats::{SourceFormat, Unopened};
+use super::formats::{Format, SourceFormat, Unopened};
 use super::framing::bom_len;
+use super::problem::Problem;
 use super::split_size::SplitSize;
 use crate::bounded;
-use crate::config::{Contents, SourceConfig, SourceKind, StoreConfig};
+use crate::config::{Contents, SourceConfig, SourceKind, StoreConfig, Task};
 use crate::error::{Error, Result};
 use crate::files::{Codec, is_text};
 use crate::shards::{Manifest, ShardPlace};
@@ -95,6 +96,23 @@ fn are_objects(head: &[u8]) -> bool {
         && lines.all(|line| line.starts_with(b"{") && serde_json::from_slice::<Value>(line).is_ok())
 }
 
+/// What the records of a source look made for, beside plain text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordsFound {
+    /// Their task: `chat` or `completion`.
+    pub task: Task,
+    /// The field of the messages, if it has another name than `messages`.
+    pub field: Option<String>,
+    /// How many files the source has.
+    pub files: usize,
+    /// Their length as they are stored, in bytes.
+    pub bytes: u64,
+}
+
+/// The usual names of the field with the messages of a conversation.
+const MESSAGES: [&str; 3] = ["messages", "conversations", "conversation"];
+
 impl Source {
     /// Returns the dotted names of the fields that may hold the text of a source, by its first file with records. It
     /// ignores the config's `field`.
@@ -102,29 +120,58 @@ impl Source {
     /// # Errors
     /// As [`open`](Source::open), and [`Error::Document`] for a file that is not of `config.kind`.
     pub async fn fields(config: &SourceConfig) -> Result<Vec<String>> {
-        let stores = Arc::new(Stores::new(&StoreConfig::default()));
-        let sources = resolved::resolve(std::slice::from_ref(config), &stores).await?;
-        let files = Arc::new(paths::files(&sources, &stores).await?);
-        let opener = FileOpener::unplanned(files.clone(), stores, Cancellable::never());
-        blocking("source", move || {
-            let SourceFormat { format, .. } =
-                SourceFormat::new(0, &sources[0].reads, SplitSize::new(&files, None))?;
-            for number in 0..files.len().min(LOOKED_AT) as u32 {
-                let names =
-                    format.fields(Unopened::new(&opener, number))?.map_err(|problem| Error::Document {
-                        path: files.path(number).to_owned(),
-                        line: 0,
-                        unit: files.unit(number),
-                        byte: problem.stored.unwrap_or(problem.offset as u64),
-                        problem: problem.what,
-                        remedy: problem.remedy.to_owned(),
-                    })?;
-                if !names.is_empty() {
-                    return Ok(names);
-                }
-            }
-            Ok(Vec::new())
-        })
-        .await
+        look(config, |format, file| format.fields(file)).await.map(|(names, ..)| names)
     }
+
+    /// Returns the task that the records of a source look made for, by its first file with records: those with messages
+    /// are conversations, those with a prompt and a completion are completions. `None` for others. It ignores the config's
+    /// `field` and `task`.
+    ///
+    /// # Errors
+    /// As [`fields`](Source::fields).
+    pub async fn recognize_records(config: &SourceConfig) -> Result<Option<RecordsFound>> {
+        let (fields, files, bytes) = look(config, |format, file| format.top_fields(file)).await?;
+        let has = |name: &str| fields.iter().any(|field| field.name == name);
+        let has_objects = |name: &str| fields.iter().any(|field| field.name == name && field.has_objects);
+        let (task, field) = match MESSAGES.into_iter().find(|name| has_objects(name)) {
+            Some(name) => (Task::Chat, Some(name).filter(|name| *name != MESSAGES[0])),
+            None if has("prompt") && has("completion") => (Task::Completion, None),
+            None => return Ok(None),
+        };
+        Ok(Some(RecordsFound { task, field: field.map(str::to_owned), files, bytes }))
+    }
+}
+
+/// What `find` finds in the first file of a source where it finds something. Also returns how many files there are, and
+/// their length in bytes.
+async fn look<T: Send + 'static>(
+    config: &SourceConfig,
+    find: impl Fn(&dyn Format, Unopened<'_>) -> Result<Result<Vec<T>, Problem>> + Send + 'static,
+) -> Result<(Vec<T>, usize, u64)> {
+    let stores = Arc::new(Stores::new(&StoreConfig::default()));
+    let config = SourceConfig { task: Task::Text, ..config.clone() };
+    let sources = resolved::resolve(&[config], &stores).await?;
+    let files = Arc::new(paths::files(&sources, &stores).await?);
+    let opener = FileOpener::unplanned(files.clone(), stores, Cancellable::never());
+    blocking("source", move || {
+        let SourceFormat { format, .. } =
+            SourceFormat::new(0, &sources[0].reads, SplitSize::new(&files, None), None)?;
+        let (count, bytes) = (files.len(), files.iter().map(|file| file.len).sum());
+        for number in 0..count.min(LOOKED_AT) as u32 {
+            let found =
+                find(&*format, Unopened::new(&opener, number))?.map_err(|problem| Error::Document {
+                    path: files.path(number).to_owned(),
+                    line: 0,
+                    unit: files.unit(number),
+                    byte: problem.stored.unwrap_or(problem.offset as u64),
+                    problem: problem.what,
+                    remedy: problem.remedy.into_owned(),
+                })?;
+            if !found.is_empty() {
+                return Ok((found, count, bytes));
+            }
+        }
+        Ok((Vec::new(), count, bytes))
+    })
+    .await
 }

@@ -13,12 +13,14 @@ use super::formats::Opened;
 use super::framing::{self, Shape};
 use super::interleave;
 use super::lane::Lane;
-use crate::config::SourceConfig;
+use super::rendering::Rendering;
+use crate::config::{PipelineConfig, SourceConfig};
 use crate::cursor::SAMPLES;
 use crate::error::Result;
 use crate::files::File;
 use crate::shards::{Manifest, ShardedFile, Shards};
 use crate::store::{Cancellable, Stores};
+use crate::tokenizer::Encoder;
 
 impl Source {
     /// Whether anything is read from stores.
@@ -127,7 +129,32 @@ impl Source {
             ShardedFile { path, len, unit, etag, cut, held, root: self.files().root(number) }
         };
         let files = self.only(source).dealt.map(file).collect();
-        Manifest::new(tokenizer, vocab_size, self.corpus.settings[source].clone(), files)
+        let mut manifest = Manifest::new(tokenizer, vocab_size, self.corpus.settings[source].clone(), files);
+        if let Some(rendering) = self.corpus.rendering(source) {
+            (manifest.rendering, manifest.row_ids) = (Some(rendering.identity()), rendering.row_ids());
+        }
+        manifest
+    }
+
+    /// What renders the records of source `source` as they are read, if something does.
+    pub(crate) fn rendering(&self, source: usize) -> Option<&Arc<Rendering>> {
+        self.corpus.rendering(source)
+    }
+
+    /// All that the records of source `source` are rendered with; for token shards, that they were rendered with.
+    pub(crate) fn rendered(&self, source: usize) -> Option<String> {
+        match self.corpus.origins[source].shards() {
+            Some(shards) => shards.all()[0].manifest().rendering.clone(),
+            None => self.rendering(source).map(|rendering| rendering.identity()),
+        }
+    }
+
+    /// Has conversations fit into rows, unless packing cuts documents anywhere. To be called before the first read, once
+    /// the tokenizer is known.
+    pub(crate) fn fit(&self, encoder: &Encoder, pipeline: &PipelineConfig) {
+        let Some(row_ids) = pipeline.row_ids() else { return };
+        let renderings = (0..self.corpus.settings.len()).filter_map(|source| self.corpus.rendering(source));
+        renderings.for_each(|rendering| rendering.fit(encoder, row_ids));
     }
 
     /// The directories of token shards, each with the number of its source.

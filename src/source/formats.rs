@@ -4,8 +4,11 @@
 //! All formats share one trait, [`Format`], which says where a file is cut and opens it. Text is framed by its bytes
 //! alone (lines, paragraphs, files); every other format gives [`records`].
 
+use std::sync::Arc;
+
 use super::framing::Shape;
 use super::json_path::{FieldPath, Json};
+use super::rendering::Rendering;
 use super::split_size::SplitSize;
 use crate::config::{ByteCount, OnError, Oversize, SampleConfig, SourceConfig, SourceKind, Synthetic};
 use crate::error::Result;
@@ -23,15 +26,19 @@ pub(super) mod records;
 mod synthetic;
 mod tar;
 pub(super) mod text;
+mod wanted;
 
 pub(crate) use format::{Candidate, Format, Opened, Unopened};
+use wanted::Wanted;
 
 /// How the files of one source are read: their format, and the policy for their documents.
 #[derive(Debug)]
 pub(crate) struct SourceFormat {
     pub(crate) format: Box<dyn Format>,
-    /// Where the text is in a JSON line; `None` for other formats.
+    /// Where the text is in a JSON line, or in another record that is given as JSON; `None` for plain text.
     pub(crate) json: Option<Json>,
+    /// How records become texts, if they have to be rendered.
+    pub(crate) rendering: Option<Arc<Rendering>>,
     pub(crate) max: usize,
     pub(crate) max_document_bytes: ByteCount,
     pub(crate) oversize: Oversize,
@@ -41,12 +48,25 @@ pub(crate) struct SourceFormat {
 
 impl SourceFormat {
     /// The format of the files of `source.<index>` of the config.
-    pub(crate) fn new(index: usize, config: &SourceConfig, split_size: SplitSize) -> Result<Self> {
-        let weight = config.sample.as_ref().map(|SampleConfig { field, max }| (FieldPath::new(field), *max));
-        let json = config.field.as_ref().filter(|_| config.kind == SourceKind::Jsonl);
+    pub(crate) fn new(
+        index: usize,
+        config: &SourceConfig,
+        split_size: SplitSize,
+        rendering: Option<Arc<Rendering>>,
+    ) -> Result<Self> {
+        let wanted = Wanted::new(config, rendering.as_deref());
+        let is_jsonl = config.kind == SourceKind::Jsonl;
+        // Tables give each document with its weight.
+        let sample = config.sample.as_ref().filter(|_| is_jsonl);
+        let weight = sample.map(|SampleConfig { field, max }| (FieldPath::new(field), *max));
+        let json = match &wanted {
+            Wanted::Record(_) => Some(Json { text: None, weight }),
+            Wanted::Text(field) => is_jsonl.then(|| Json { text: Some(FieldPath::new(field)), weight }),
+        };
         Ok(Self {
-            format: registered(index, config)?,
-            json: json.map(|field| Json { text: FieldPath::new(field), weight }),
+            format: registered(index, config, wanted)?,
+            json,
+            rendering,
             max: config.max_document_bytes.as_usize(),
             max_document_bytes: config.max_document_bytes,
             oversize: config.oversize,
@@ -63,19 +83,19 @@ impl SourceFormat {
 
 /// The registry: the code that reads each kind of source. What else is known about it stands in the table of kinds, in
 /// `config::source::kinds`.
-fn registered(index: usize, config: &SourceConfig) -> Result<Box<dyn Format>> {
+fn registered(index: usize, config: &SourceConfig, wanted: Wanted) -> Result<Box<dyn Format>> {
     Ok(match config.kind {
         SourceKind::Text | SourceKind::Jsonl => Box::new(text::Text::new(config)),
-        SourceKind::Csv => Box::new(csv::Csv::new(b',', config)),
-        SourceKind::Tsv => Box::new(csv::Csv::new(b'\t', config)),
-        SourceKind::Tar => Box::new(tar::Tar::new(config)),
-        SourceKind::Mds => Box::new(mds::Mds::new(config)),
+        SourceKind::Csv => Box::new(csv::Csv::new(b',', config, wanted)),
+        SourceKind::Tsv => Box::new(csv::Csv::new(b'\t', config, wanted)),
+        SourceKind::Tar => Box::new(tar::Tar::new(config, wanted)),
+        SourceKind::Mds => Box::new(mds::Mds::new(config, wanted)),
         SourceKind::Synthetic => Box::new(Synthetic::from_source(config)),
         SourceKind::Custom => Box::new(custom::Custom::new(index, config)?),
         #[cfg(feature = "columnar")]
-        SourceKind::Parquet => Box::new(columns::ParquetFormat::new(index, config)?),
+        SourceKind::Parquet => Box::new(columns::ParquetFormat::new(index, config, wanted)?),
         #[cfg(feature = "columnar")]
-        SourceKind::Arrow => Box::new(columns::ArrowFormat::new(index, config)?),
+        SourceKind::Arrow => Box::new(columns::ArrowFormat::new(index, config, wanted)?),
         #[cfg(not(feature = "columnar"))]
         kind @ (SourceKind::Parquet | SourceKind::Arrow) => {
             return Err(kind.unread(&format!("source.{index}")));

@@ -10,7 +10,8 @@ const DEEPEST: usize = 4;
 /// The fields that are read from a JSON object.
 #[derive(Debug)]
 pub(crate) struct Json {
-    pub(crate) text: FieldPath,
+    /// The path of the text; none if the whole object is the document.
+    pub(crate) text: Option<FieldPath>,
     /// The path of the document's weight, and the weight from which on a document is always drawn.
     pub(crate) weight: Option<(FieldPath, f64)>,
 }
@@ -18,7 +19,7 @@ pub(crate) struct Json {
 impl Json {
     /// The text at a dotted name.
     pub(crate) fn text(name: &str) -> Self {
-        Self { text: FieldPath::new(name), weight: None }
+        Self { text: Some(FieldPath::new(name)), weight: None }
     }
 }
 

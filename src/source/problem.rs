@@ -1,5 +1,7 @@
 //! Problems of documents, and of the files that they are in.
 
+use std::borrow::Cow;
+
 use crate::error::Error;
 
 /// The problem of a document that cannot be used.
@@ -10,12 +12,12 @@ pub(crate) struct Problem {
     /// Where the fault is in the stored file, in bytes, if that differs.
     pub(crate) stored: Option<u64>,
     pub(crate) what: String,
-    pub(crate) remedy: &'static str,
+    pub(crate) remedy: Cow<'static, str>,
 }
 
 impl Problem {
-    pub(crate) fn new(offset: usize, what: impl Into<String>, remedy: &'static str) -> Self {
-        Self { offset, stored: None, what: what.into(), remedy }
+    pub(crate) fn new(offset: usize, what: impl Into<String>, remedy: impl Into<Cow<'static, str>>) -> Self {
+        Self { offset, stored: None, what: what.into(), remedy: remedy.into() }
     }
 }
 
@@ -42,6 +44,6 @@ pub(crate) enum Unread {
 
 impl From<Broken> for Problem {
     fn from(Broken { byte, what, remedy }: Broken) -> Self {
-        Self { offset: 0, stored: Some(byte), what, remedy }
+        Self { offset: 0, stored: Some(byte), what, remedy: remedy.into() }
     }
 }

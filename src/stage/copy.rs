@@ -138,15 +138,18 @@ mod tests {
     use super::*;
     use crate::batch::BatchBuilder;
     use crate::cursor::{Cursor, Digest, LaneCursor};
-    use crate::document::{Part, Sequence, Tokens};
+    use crate::document::{Mask, Part, Sequence, Tokens};
 
     const WIDTH: usize = 20;
 
-    /// A row of runs of these lengths, each the end of a document of one id more.
+    /// A row of runs of these lengths, each the end of a document of one id more. Every second document is learned from
+    /// only in part.
     fn row(lengths: &[usize]) -> Sequence {
         let part = |(nth, len): (usize, &usize)| {
             let ids = (0..=*len).map(|id| (100 * nth + id) as u32).collect();
-            Part::new(&Tokens::new(ids, 3 * len + 1), 1..len + 1)
+            let learned = (nth % 2 == 1).then_some(len / 2..len.div_ceil(2));
+            let mask = learned.map_or_else(Mask::default, |learned| Mask::learning(Some(learned), len + 1));
+            Part::new(&Tokens::new(ids, 3 * len + 1).with_mask(mask), 1..len + 1)
         };
         Sequence::new(lengths.iter().enumerate().map(part).collect(), WIDTH)
     }
@@ -207,9 +210,14 @@ mod tests {
             prop_assert_eq!(copied.ids(), straight.ids());
             prop_assert_eq!(copied.lengths(), straight.lengths());
             prop_assert_eq!(copied.pieces(), straight.pieces());
+            prop_assert!(copied.masked().eq(straight.masked()));
             prop_assert_eq!(copied.text_bytes(), straight.text_bytes());
             prop_assert_eq!(copied.text_bytes_within_documents(), straight.text_bytes_within_documents());
-            let hash = |row: usize| Digest::of_row(&copied.row(row)[..copied.lengths()[row] as usize]);
+            let hash = |row: usize| {
+                let masked = copied.masked().filter(|(of, _)| *of == row);
+                Digest::of_row(&copied.row(row)[..copied.lengths()[row] as usize])
+                    .masking(masked.map(|(_, places)| places.start as u32..places.end as u32))
+            };
             prop_assert_eq!(hashes, (0..copied.rows()).map(hash).collect::<Vec<_>>());
             // A block that has enough takes no further turn.
             let mut lengths = copied.lengths().iter();

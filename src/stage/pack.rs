@@ -2,16 +2,20 @@
 //!
 //! Held in memory: the parts of one sequence; with `best_fit`, about two windows of documents. The cursor
 //! costs one number, whose meaning depends on the packer.
+//!
+//! A document with a mask, such as a conversation, is never cut but by `concat`: who reads a row from the middle of one
+//! does not know what was asked. The stages before make such documents fit; one that does not is left out here.
 
 use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 
 use futures::Stream;
 
 use super::input::Input;
-use crate::config::{self, Packing};
+use crate::config::{PackRule, Packing};
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Sequence, Tokens};
 use crate::error::Result;
@@ -33,7 +37,10 @@ const LONG_DOCUMENT: usize = 16;
 pub struct Pack<S> {
     tokens: Input<S, Tracked<Tokens>>,
     packer: Box<dyn Packer>,
+    rule: PackRule,
     seq_len: usize,
+    /// Whether it was said what becomes of documents that have a mask.
+    has_told: Arc<AtomicBool>,
     meter: Arc<Meter>,
     sample: Sample,
     /// Documents that were read but not counted yet.
@@ -73,15 +80,15 @@ where
         assert!(packing.max_segments != Some(0), "a sequence of no documents");
         assert!(packing.window > 0, "a window of no documents");
         let (packer, sample): (Box<dyn Packer>, _) = match packing.mode {
-            config::PackRule::Concat | config::PackRule::Pad => {
-                (Box::new(Cutter::new(packing, start)), Sample::seventh())
-            }
-            config::PackRule::BestFit => (Box::new(BestFit::new(packing, start)), Sample::all()),
+            PackRule::Concat | PackRule::Pad => (Box::new(Cutter::new(packing, start)), Sample::seventh()),
+            PackRule::BestFit => (Box::new(BestFit::new(packing, start)), Sample::all()),
         };
         Self {
             tokens: Input::new(tokens),
             packer,
+            rule: packing.mode,
             seq_len: packing.seq_len,
+            has_told: Arc::default(),
             meter: Meter::new("pack"),
             sample,
             documents: 0,
@@ -92,6 +99,53 @@ where
     pub fn with_meter(mut self, meter: Arc<Meter>) -> Self {
         self.meter = meter;
         self
+    }
+
+    /// Says only once, for all lanes that share `has_told`, what becomes of documents that have a mask.
+    pub(crate) fn telling_once(mut self, has_told: Arc<AtomicBool>) -> Self {
+        self.has_told = has_told;
+        self
+    }
+}
+
+impl<S> Pack<S> {
+    /// The document that is packed for this one: itself, or one without ids if it has a mask and would be cut.
+    ///
+    /// # Errors
+    /// [`Error::Document`](crate::Error::Document) if nothing says which of its ids are learned from.
+    fn admitted(&self, tokens: Tracked<Tokens>) -> Result<Tracked<Tokens>> {
+        let document = &tokens.value;
+        if document.is_mask_lost() {
+            return Err(document.error(
+                "only some of its ids were learned from; it has others now, and nothing says which of them are",
+                "give it a mask where its ids are changed, with Tokens::with_mask",
+            ));
+        }
+        if !document.is_masked() {
+            return Ok(tokens);
+        }
+        if self.rule == PackRule::Concat {
+            if !self.has_told.swap(true, Relaxed) {
+                tracing::warn!(
+                    "pack = \"concat\" begins and ends rows within conversations; set pipeline.pack = \"best_fit\" to keep \
+                     each in one row"
+                );
+            }
+            return Ok(tokens);
+        }
+        // A row has the targets of so many ids; with `ahead` more than 1 it is wider, but the next one begins there.
+        let most = self.seq_len + 1;
+        if document.len() <= most {
+            return Ok(tokens);
+        }
+        self.meter.count_skipped();
+        if !self.has_told.swap(true, Relaxed) {
+            let (path, byte, ids) = (document.path().display(), document.position().byte, document.len());
+            let reason =
+                "it has a mask and more ids than a row, and only pack = \"concat\" cuts such documents";
+            tracing::warn!(%path, byte, ids, most, reason, "document skipped; later ones like it are counted, not named");
+        }
+        Ok(tokens.map(Tokens::without_ids))
     }
 }
 
@@ -105,6 +159,7 @@ where
             match ready!(self.tokens.poll_next(cx)) {
                 Some(tokens) => {
                     self.documents += 1;
+                    let tokens = self.admitted(tokens)?;
                     self.packer.push(tokens)?;
                 }
                 // A sequence that is not whole is not delivered. No delivered cursor includes it, so a resume makes it.

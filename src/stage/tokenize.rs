@@ -2,7 +2,7 @@
 //!
 //! A document that the tokenizer refuses, by an error, a panic or an id beyond its vocabulary, ends the
 //! stream or is left out, by policy. The decision is made where documents leave in order, so it does not
-//! depend on the workers.
+//! depend on the workers. A document with a mask of which no id is learned from goes on without ids.
 //!
 //! The documents of a group come from a stream (`gather`), or the job that tokenizes them reads them itself: then text is
 //! read, cut and encoded by one thread, while it is in that core's cache.
@@ -36,7 +36,7 @@ mod skips;
 
 use gather::Gather;
 use group::{Encoded, encode};
-use skips::Skips;
+use skips::{Skips, leave_out};
 
 /// Jobs that a lane has under way besides two for each worker. While the workers have all cores, the task
 /// that would start the next jobs may wait for some milliseconds.
@@ -66,6 +66,8 @@ pub struct Tokenize<S> {
     delivered: Option<Delivered>,
     /// How many ids a KiB of text had in the jobs so far: arenas are allocated at that size.
     ids_per_kib: Arc<AtomicUsize>,
+    /// Whether a document that is left out was named.
+    has_left_out: Arc<AtomicBool>,
     /// How many jobs were started.
     started: u32,
     jobs: VecDeque<Job>,
@@ -122,6 +124,12 @@ where
         self
     }
 
+    /// Names only one of the documents that are left out, for all lanes that share `has_left_out`.
+    pub(crate) fn naming_once(mut self, has_left_out: Arc<AtomicBool>) -> Self {
+        self.has_left_out = has_left_out;
+        self
+    }
+
     /// Gives no ids to the documents that the shuffle behind this stage has delivered before, as `delivered` tells. The
     /// shuffle drops them. No stage in between may look at ids or leave documents out, and this one may not either.
     pub(crate) fn with_delivered(mut self, delivered: Option<Delivered>) -> Self {
@@ -156,6 +164,7 @@ impl<S> Tokenize<S> {
             recorder: None,
             delivered: None,
             ids_per_kib: Arc::new(AtomicUsize::new(IDS_PER_KIB)),
+            has_left_out: Arc::default(),
             started: 0,
             jobs: VecDeque::new(),
             ready: None,
@@ -235,7 +244,7 @@ impl<S> Tokenize<S> {
     /// Encodes a group, and counts it.
     fn encode(&self) -> impl FnOnce(DocumentGroup, &[bool]) -> Encoded + Send + 'static {
         let (encoder, meter, on_error) = (self.encoder.clone(), self.meter.clone(), self.skips.on_error);
-        let ids_per_kib = self.ids_per_kib.clone();
+        let (ids_per_kib, has_left_out) = (self.ids_per_kib.clone(), self.has_left_out.clone());
         move |group, is_delivered| {
             let span = || {
                 stage_span!(
@@ -248,7 +257,8 @@ impl<S> Tokenize<S> {
             };
             // A read may end a split, or a lane, without a document.
             let work = (!group.documents.is_empty()).then(|| meter.work(span()));
-            let encoded = encode(&encoder, group, is_delivered, on_error, &ids_per_kib);
+            let leave_out = |document: &Document| leave_out(document, &meter, &has_left_out);
+            let encoded = encode(&encoder, group, is_delivered, on_error, &ids_per_kib, leave_out);
             let (documents, tokens, bytes) = encoded.size();
             meter.count(documents, tokens, bytes);
             if let Some(work) = work {

@@ -1,5 +1,7 @@
 //! The simplest tokenizer, which needs no file.
 
+use std::ops::Range;
+
 use super::{END_OF_TEXT, EncodeError, Tokenizer};
 
 /// Every byte is its own id; 256 is `<|endoftext|>`.
@@ -10,6 +12,16 @@ impl Tokenizer for ByteTokenizer {
     fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
         ids.extend(text.bytes().map(u32::from));
         Ok(())
+    }
+
+    fn encode_spans(
+        &self,
+        text: &str,
+        ids: &mut Vec<u32>,
+        spans: &mut Vec<Range<usize>>,
+    ) -> Result<(), EncodeError> {
+        spans.extend((0..text.len()).map(|at| at..at + 1));
+        self.encode(text, ids)
     }
 
     fn decode(&self, ids: &[u32]) -> String {

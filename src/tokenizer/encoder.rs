@@ -1,10 +1,12 @@
 //! A tokenizer as the pipeline uses it: with the tokens around documents, and with its ids checked.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-use super::{EncodeError, Tokenizer};
-use crate::document::{Around, Document};
+use super::{EncodeError, MarkedText, Tokenizer};
+use crate::config::Truncate;
+use crate::document::{Around, Document, Marks, Mask, RenderedMarks};
 use crate::error::{Error, Result, panic_message};
 use crate::segment::StoredIds;
 
@@ -71,12 +73,49 @@ impl Encoder {
         ids.extend(self.bos);
         let start = ids.len();
         self.tokenizer.encode(text, ids)?;
-        let vocab_size = self.vocab_size;
-        if let Some(id) = beyond(ids.get(start..).unwrap_or_default(), vocab_size) {
-            return Err(format!("the tokenizer gave the id {id}, but its vocabulary has {vocab_size}").into());
-        }
+        self.check(ids.get(start..).unwrap_or_default())?;
         ids.extend(self.eos);
         Ok(())
+    }
+
+    /// Appends the ids of a rendered text, which lies at `range` in the places of its marks, and what of them is not
+    /// learned from, in places of `ids`. The text has all its special tokens, so nothing is put around it. If no id is
+    /// learned from, nothing is appended.
+    ///
+    /// # Errors
+    /// As [`encode`](Self::encode). Then ignore what is beyond the old length of `ids`; `mask` is as before.
+    pub(crate) fn encode_rendered(
+        &self,
+        text: &str,
+        marks: &RenderedMarks,
+        range: Range<usize>,
+        ids: &mut Vec<u32>,
+        mask: &mut Mask,
+    ) -> Result<(), EncodeError> {
+        let (start, text) = (ids.len(), MarkedText::new(text, marks, range.start));
+        let mut runs = Vec::new();
+        self.tokenizer.encode_marked(&text, ids, &mut runs)?;
+        self.check(ids.get(start..).unwrap_or_default())?;
+        let (own, kept) = (text.mask(&runs), kept(ids.len().saturating_sub(start), marks.limit));
+        if own.learned_count(kept.clone()) == 0 {
+            ids.truncate(start);
+            return Ok(());
+        }
+        ids.truncate(start + kept.end);
+        ids.drain(start..start + kept.start);
+        mask.append(&own, kept, start);
+        Ok(())
+    }
+
+    /// Refuses ids that are beyond the vocabulary.
+    fn check(&self, ids: &[u32]) -> Result<(), EncodeError> {
+        let vocab_size = self.vocab_size;
+        match beyond(ids, vocab_size) {
+            None => Ok(()),
+            Some(id) => {
+                Err(format!("the tokenizer gave the id {id}, but its vocabulary has {vocab_size}").into())
+            }
+        }
     }
 
     /// Refuses stored ids that another tokenizer made.
@@ -93,11 +132,24 @@ impl Encoder {
         Err(Error::Corpus { problem })
     }
 
-    /// Appends the ids of one document's text. If the tokenizer refuses it, by an error or a panic, the error
-    /// says why and nothing is appended.
-    pub(crate) fn encode_document(&self, document: &Document, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
-        let start = ids.len();
-        let encoded = catch_unwind(AssertUnwindSafe(|| self.encode(document.text(), ids)));
+    /// Appends the ids of one document, and what of them is not learned from, in places of `ids`. If the tokenizer
+    /// refuses it, by an error or a panic, the error says why and nothing is appended.
+    pub(crate) fn encode_document(
+        &self,
+        document: &Document,
+        ids: &mut Vec<u32>,
+        mask: &mut Mask,
+    ) -> Result<(), EncodeError> {
+        let (start, text) = (ids.len(), document.text());
+        let encoded = catch_unwind(AssertUnwindSafe(|| match document.marks() {
+            Marks::None => self.encode(text, ids),
+            Marks::Rendered(marks) => self.encode_rendered(text, marks, document.slab_range(), ids, mask),
+            Marks::Lost => {
+                Err("a custom stage changed a rendered text, and does not say what of it is learned from; \
+                                give the new document its mask with Document::with_mask"
+                    .into())
+            }
+        }));
         encoded
             .unwrap_or_else(|payload| {
                 Err(format!("the tokenizer panicked: {}", panic_message(&*payload)).into())
@@ -132,6 +184,17 @@ impl Encoder {
     }
 }
 
+/// Which of a rendered text's ids are kept. Whole turns leave while it is rendered, so there is nothing left of one that
+/// is too long even so.
+fn kept(len: usize, limit: Option<(usize, Truncate)>) -> Range<usize> {
+    match limit {
+        Some((most, Truncate::Start)) => len.saturating_sub(most)..len,
+        Some((most, Truncate::End)) => 0..len.min(most),
+        Some((most, Truncate::Turns | Truncate::Drop)) if most < len => 0..0,
+        _ => 0..len,
+    }
+}
+
 /// Returns an id that is too large for a vocabulary of this size, if there is one.
 fn beyond(ids: &[u32], vocab_size: usize) -> Option<u32> {
     // One pass over ids that are still in the cache, several at a time: a difference below zero has the highest bit,
@@ -146,6 +209,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::tokenizer::{ByteTokenizer, END_OF_TEXT};
 
     proptest! {
         #[test]
@@ -156,6 +220,96 @@ mod tests {
             let expected = ids.iter().copied().find(|id| *id as usize >= vocab_size);
             prop_assert_eq!(beyond(&ids, vocab_size), expected);
         }
+    }
+
+    /// The ids and the mask of a text at byte 2 of its slab, after an id that was there before.
+    fn rendered(
+        text: &str,
+        special: &[Range<usize>],
+        learned: &[Range<usize>],
+        limit: Option<(usize, Truncate)>,
+    ) -> (Vec<u32>, Mask) {
+        let shift = |range: &Range<usize>| range.start + 2..range.end + 2;
+        let marks = RenderedMarks {
+            mask: Mask::learning(learned.iter().map(shift), text.len() + 4),
+            special: special.iter().map(shift).collect(),
+            breaks: Vec::new(),
+            limit,
+        };
+        let (mut ids, mut mask) = (vec![1], Mask::learning([], 1));
+        let encoder = Encoder::new(Arc::new(ByteTokenizer)).with_eos(END_OF_TEXT).expect("a token");
+        encoder.encode_rendered(text, &marks, 2..2 + text.len(), &mut ids, &mut mask).expect("ids");
+        (ids, mask)
+    }
+
+    #[test]
+    fn a_rendered_text_has_the_special_tokens_that_are_marked_and_no_others() {
+        let text = format!("a{END_OF_TEXT}b{END_OF_TEXT}");
+        let end = text.len() - END_OF_TEXT.len();
+        let (ids, mask) = rendered(&text, &[end..text.len()], &[0..1, end - 1..text.len()], None);
+        let mut expected = vec![1];
+        expected.extend(text.bytes().take(end).map(u32::from));
+        expected.push(256);
+        assert_eq!(ids, expected);
+        assert_eq!(mask, Mask::learning([1..2, end..end + 2], end + 2));
+    }
+
+    #[test]
+    fn a_rendered_text_is_cut_and_its_mask_too() {
+        let of = |limit| rendered("abcdef", &[], &[1..3, 5..6], Some(limit));
+        let (before, all) = ((vec![1], Mask::learning([], 1)), "abcdef".bytes().map(u32::from));
+        let part = |range: Range<usize>| {
+            std::iter::once(1).chain(all.clone().skip(range.start).take(range.len())).collect::<Vec<u32>>()
+        };
+        for how in [Truncate::Start, Truncate::End, Truncate::Turns, Truncate::Drop] {
+            assert_eq!(of((6, how)), (part(0..6), Mask::learning([2..4, 6..7], 7)), "{how:?}");
+            assert_eq!(of((0, how)), before, "{how:?}");
+        }
+        assert_eq!(of((4, Truncate::Start)), (part(2..6), Mask::learning([1..2, 4..5], 5)));
+        assert_eq!(of((4, Truncate::End)), (part(0..4), Mask::learning([2..4], 5)));
+        // Nothing is learned from, or it was to be left out.
+        assert_eq!(of((1, Truncate::End)), before);
+        assert_eq!(of((5, Truncate::Turns)), before);
+        assert_eq!(of((5, Truncate::Drop)), before);
+        assert_eq!(rendered("abc", &[], &[], None), before);
+        assert_eq!(rendered("", &[], &[], None), before);
+    }
+
+    #[test]
+    fn a_tokenizer_that_cannot_tell_where_ids_stand_is_asked_only_where_it_matters() {
+        #[derive(Debug)]
+        struct Mute;
+        impl Tokenizer for Mute {
+            fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
+                ByteTokenizer.encode(text, ids)
+            }
+
+            fn decode(&self, ids: &[u32]) -> String {
+                ByteTokenizer.decode(ids)
+            }
+
+            fn vocab_size(&self) -> usize {
+                ByteTokenizer.vocab_size()
+            }
+
+            fn id(&self, token: &str) -> Option<u32> {
+                ByteTokenizer.id(token)
+            }
+
+            fn fingerprint(&self) -> String {
+                "mute".to_owned()
+            }
+        }
+        let encode = |learned: Range<usize>| {
+            let marks = RenderedMarks { mask: Mask::learning([learned], 6), ..RenderedMarks::default() };
+            let marks = RenderedMarks { breaks: vec![3], ..marks };
+            let (mut ids, mut mask) = (Vec::new(), Mask::default());
+            let encoder = Encoder::new(Arc::new(Mute));
+            encoder.encode_rendered("abcdef", &marks, 0..6, &mut ids, &mut mask).map(|()| mask)
+        };
+        assert_eq!(encode(3..6), Ok(Mask::learning([3..6], 6)));
+        let problem = encode(4..6).expect_err("a border").to_string();
+        assert!(problem.contains("which bytes an id stands for"), "{problem}");
     }
 
     #[test]

@@ -46,12 +46,8 @@ const MOST: u32 = 1 << 24;
 /// unknown.
 pub fn to_json(name: &str, ranks: &str, pattern: &str, special: &BTreeMap<String, u32>) -> Result<String> {
     let failed = |problem: String| Error::tokenizer(name, problem);
-    let (pattern, published) = published(pattern)?;
-    let mut special: Vec<(String, u32)> = match special.is_empty() {
-        true => published.iter().map(|(token, id)| ((*token).to_owned(), *id)).collect(),
-        false => special.iter().map(|(token, id)| (token.clone(), *id)).collect(),
-    };
-    special.sort_unstable_by_key(|(_, id)| *id);
+    let special = special_tokens(pattern, special)?;
+    let (pattern, _) = published(pattern)?;
     let ranks = file::read(ranks).map_err(failed)?;
     let mut vocab: Vec<(String, u32)> = ranks.iter().map(|(token, rank)| (spelling(token), *rank)).collect();
     check(&vocab, &special).map_err(failed)?;
@@ -59,6 +55,18 @@ pub fn to_json(name: &str, ranks: &str, pattern: &str, special: &BTreeMap<String
     vocab.extend_from_slice(&special);
     vocab.sort_unstable_by_key(|(_, id)| *id);
     ByteLevel { pattern, vocab, merges, special: &special, ignore_merges: true }.json(name)
+}
+
+/// The special tokens of ranks and their ids, by id: those that the config names, or else those that are published with
+/// the pattern.
+pub(crate) fn special_tokens(pattern: &str, special: &BTreeMap<String, u32>) -> Result<Vec<(String, u32)>> {
+    let (_, published) = published(pattern)?;
+    let mut tokens: Vec<(String, u32)> = match special.is_empty() {
+        true => published.iter().map(|(token, id)| ((*token).to_owned(), *id)).collect(),
+        false => special.iter().map(|(token, id)| (token.clone(), *id)).collect(),
+    };
+    tokens.sort_unstable_by_key(|(_, id)| *id);
+    Ok(tokens)
 }
 
 /// Checks that no special token has the id or the spelling of another token.

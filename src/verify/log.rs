@@ -112,12 +112,17 @@ impl Writer {
     }
 }
 
-/// A digest of a row's ids and of how many of them count.
+/// A digest of a row's ids, of how many of them count, and of those that are not learned from, if there are any.
 fn digest(batch: &Batch, row: usize) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&batch.lengths()[row].to_le_bytes());
     let bytes: Vec<u8> = batch.row(row).iter().flat_map(|id| id.to_le_bytes()).collect();
     hasher.update(&bytes);
+    for (_, places) in batch.masked().filter(|(of, _)| *of == row) {
+        for place in [places.start, places.end] {
+            hasher.update(&(place as u64).to_le_bytes());
+        }
+    }
     hasher.finalize().to_hex()[..32].to_owned()
 }
 

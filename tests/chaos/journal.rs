@@ -25,7 +25,7 @@ pub(crate) struct Delivered {
     pub(crate) number: u64,
     /// The turns before it and after it, over all ranks.
     pub(crate) turns: (u64, u64),
-    /// A digest of each row: its ids, and where they come from.
+    /// A digest of each row: its ids, which of them are learned from, and where they come from.
     pub(crate) rows: Vec<String>,
     /// A digest of the lanes' states after it.
     pub(crate) state: String,
@@ -83,6 +83,10 @@ fn row_digest(batch: &Batch, row: usize) -> blake3::Hasher {
     hasher.update(&batch.lengths()[row].to_le_bytes());
     for id in batch.row(row) {
         hasher.update(&id.to_le_bytes());
+    }
+    for (_, places) in batch.masked().filter(|(of, _)| *of == row) {
+        hasher.update(&(places.start as u64).to_le_bytes());
+        hasher.update(&(places.end as u64).to_le_bytes());
     }
     hasher
 }

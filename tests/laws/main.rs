@@ -1,10 +1,14 @@
 //! The laws of order, resume and world, over generated corpora and configs, through the loader.
 
+#[path = "../support/chats.rs"]
+mod chats_in_files;
 #[path = "../support/mod.rs"]
 mod support;
 
 /// The library's own proof of a loader that is not Millstream's.
 mod any_loader;
+/// Conversations that a template renders.
+mod chats;
 mod corpus;
 mod cursors;
 mod custom_documents;
@@ -14,6 +18,8 @@ mod dynamic;
 mod golden;
 /// The rank and world that launchers give by their environment.
 mod launchers;
+/// Which ids are learned from.
+mod masks;
 /// The law of the budget.
 mod memory;
 mod mixture;

@@ -291,7 +291,7 @@ fn keys_that_make_no_sense_are_refused() {
         ),
         (
             SourceConfig { seed: Some(1), ..files() },
-            "source.0.seed: a source of kind text has no `seed`; remove it, or set kind = \"synthetic\"",
+            "source.0.seed: nothing is drawn from it; set kind = \"synthetic\" or task = \"fim\", or remove it",
         ),
         (
             SourceConfig { paths: vec!["synthetic://seed=1".to_owned()], ..files() },

@@ -29,6 +29,7 @@ mod first_steps;
 mod floors;
 #[cfg(target_os = "linux")]
 mod limits;
+mod masks;
 mod memory;
 #[cfg(unix)]
 mod outputs;

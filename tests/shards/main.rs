@@ -7,6 +7,7 @@ mod again;
 mod cache;
 mod exchange;
 mod formats;
+mod masks;
 mod mds;
 mod memory;
 mod open;

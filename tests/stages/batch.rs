@@ -1,27 +1,29 @@
 //! What a batch says about its rows, against a slow and simple reading of them.
 
 use millstream::batch::BatchBuilder;
-use millstream::document::Part;
+use millstream::document::{Mask, Part};
 use millstream::{Batch, Cursor, Sequence, Tokens};
 use proptest::prelude::*;
 
 const PAD: u32 = 999;
 
-/// Rows by the lengths of their documents' runs, each of which begins `offset` ids into its document.
+/// Rows by the lengths of their documents' runs, each of which begins `offset` ids into its document. Which of a document's
+/// ids are learned from, one bit each.
 #[derive(Clone, Debug)]
 struct Rows {
     seq_len: usize,
     ahead: usize,
-    /// For each row, each run's length and offset.
-    runs: Vec<Vec<(usize, usize)>>,
+    /// For each row, each run's length, offset and mask.
+    runs: Vec<Vec<(usize, usize, u8)>>,
 }
 
 fn rows() -> impl Strategy<Value = Rows> {
     (1usize..12, 1usize..4).prop_flat_map(|(seq_len, ahead)| {
         let width = seq_len + ahead;
-        let row = prop::collection::vec((0usize..6, 0usize..3), 0..6).prop_map(move |mut runs| {
+        let mask = prop_oneof![Just(u8::MAX), any::<u8>()];
+        let row = prop::collection::vec((0usize..6, 0usize..3, mask), 0..6).prop_map(move |mut runs| {
             let mut left = width;
-            for (len, _) in &mut runs {
+            for (len, ..) in &mut runs {
                 *len = (*len).min(left);
                 left -= *len;
             }
@@ -31,8 +33,8 @@ fn rows() -> impl Strategy<Value = Rows> {
     })
 }
 
-/// One id of a row: itself, its segment and its place in it.
-type Id = (u32, u32, u32);
+/// One id of a row: itself, its segment and its place in it, and whether it is learned from.
+type Id = (u32, u32, u32, bool);
 
 impl Rows {
     fn width(&self) -> usize {
@@ -44,9 +46,11 @@ impl Rows {
         let ahead = self.ahead;
         let mut builder = BatchBuilder::new(self.runs.len(), PAD).with_ahead(ahead);
         for (row, runs) in self.runs.iter().enumerate() {
-            let parts = runs.iter().enumerate().map(|(run, &(len, offset))| {
+            let parts = runs.iter().enumerate().map(|(run, &(len, offset, mask))| {
                 let ids: Vec<u32> = (0..offset + len).map(|at| id(row, run, at)).collect();
-                let tokens = Tokens::new(ids, 2 * (offset + len));
+                let learned = (0..ids.len()).filter(|at| is_learned(mask, *at)).map(|at| at..at + 1);
+                let mask = Mask::learning(learned, ids.len());
+                let tokens = Tokens::new(ids, 2 * (offset + len)).with_mask(mask);
                 Part::new(&tokens, offset..offset + len)
             });
             builder.push(&Sequence::new(parts.collect(), self.width()));
@@ -56,16 +60,22 @@ impl Rows {
 
     /// Each row's ids, padding aside, one by one.
     fn ids(&self) -> Vec<Vec<Id>> {
-        let row = |(row, runs): (usize, &Vec<(usize, usize)>)| {
+        let row = |(row, runs): (usize, &Vec<(usize, usize, u8)>)| {
             let (mut ids, mut segment) = (Vec::new(), 0);
-            for (run, &(len, offset)) in runs.iter().enumerate() {
+            for (run, &(len, offset, mask)) in runs.iter().enumerate() {
                 segment += u32::from(len > 0);
-                ids.extend((0..len).map(|at| (id(row, run, offset + at), segment, at as u32)));
+                ids.extend((0..len).map(|at| {
+                    (id(row, run, offset + at), segment, at as u32, is_learned(mask, offset + at))
+                }));
             }
             ids
         };
         self.runs.iter().enumerate().map(row).collect()
     }
+}
+
+fn is_learned(mask: u8, at: usize) -> bool {
+    mask >> at & 1 == 1
 }
 
 fn id(row: usize, run: usize, at: usize) -> u32 {
@@ -116,7 +126,7 @@ proptest! {
             let targets = batch.targets(ahead);
             let expected = |ids: Vec<Id>| {
                 (0..rows.seq_len).map(move |at| match (ids.get(at), ids.get(at + ahead)) {
-                    (Some(input), Some(target)) => (target.0, input.1 == target.1),
+                    (Some(input), Some(target)) => (target.0, input.1 == target.1 && target.3),
                     _ => (PAD, false),
                 })
             };
@@ -132,7 +142,8 @@ proptest! {
     #[test]
     fn counts_are_of_the_targets_one_id_ahead(rows in rows()) {
         let batch = rows.batch();
-        let targets: usize = rows.ids().iter().map(|ids| ids.iter().skip(1).take(rows.seq_len).count()).sum();
+        let count = |ids: &Vec<Id>| ids.iter().skip(1).take(rows.seq_len).filter(|id| id.3).count();
+        let targets: usize = rows.ids().iter().map(count).sum();
         prop_assert_eq!(batch.tokens(), targets);
         prop_assert_eq!(batch.text_bytes(), 2 * targets as u64);
         let within = batch.loss_mask().into_iter().filter(|&counts| counts).count();
@@ -143,6 +154,11 @@ proptest! {
         if batch.rows() > 0 {
             prop_assert_eq!((batch.width(), batch.seq_len()), (rows.width(), rows.seq_len));
         }
+        let masked = batch.masked().flat_map(|(row, places)| places.map(move |place| (row, place)));
+        let expected = rows.ids().into_iter().enumerate().flat_map(|(row, ids)| {
+            ids.into_iter().enumerate().filter(|(_, id)| !id.3).map(move |(place, _)| (row, place)).collect::<Vec<_>>()
+        });
+        prop_assert_eq!(masked.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
         let padded = rows.ids().iter().any(|ids| ids.len() < rows.width());
         prop_assert_eq!(batch.is_padded(), padded);
         prop_assert_eq!(batch.digest(), rows.batch().digest());
@@ -164,7 +180,7 @@ proptest! {
 #[test]
 #[should_panic(expected = "1 to 2 ids ahead, not 3")]
 fn targets_beyond_a_row_are_refused() {
-    let rows = Rows { seq_len: 4, ahead: 2, runs: vec![vec![(3, 0)]] };
+    let rows = Rows { seq_len: 4, ahead: 2, runs: vec![vec![(3, 0, 0)]] };
     rows.batch().targets(3);
 }
 

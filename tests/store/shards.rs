@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::TryStreamExt;
 use millstream::Cursor;
-use millstream::config::{ByteCount, Config, OrAuto, ShuffleRule, SourceConfig, SourceKind};
+use millstream::config::{
+    ByteCount, ChatConfig, Config, OrAuto, PackRule, ShuffleRule, SourceConfig, SourceKind, Task, TurnConfig,
+};
 use millstream::prepare::{prepare, verify_shards};
 use proptest::prelude::*;
 
@@ -32,6 +34,11 @@ impl Case {
         let mut text = config(lines(vec![format!("{}/**/*.txt", directory.path().display())]));
         text.tokenizer.kind = millstream::config::TokenizerKind::Bytes;
         change(&mut text);
+        Self::prepared(directory, text)
+    }
+
+    /// A config's shards in a directory, and on a server.
+    fn prepared(directory: tempfile::TempDir, text: Config) -> Self {
         let shards = directory.path().join("shards");
         block_on(prepare(&text, &shards, |_| {})).expect("prepared");
         let entries = std::fs::read_dir(&shards).expect("shards").flatten();
@@ -94,6 +101,45 @@ proptest! {
         };
         prop_assert_eq!(cursors(&found), cursors(&near));
     }
+}
+
+#[test]
+fn masks_come_with_the_ids() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let line = |n: usize| {
+        let turn = |role, words| format!(r#"{{"role": "{role}", "content": "{}"}}"#, "word ".repeat(words));
+        let [asked, answered] = [turn("user", n % 7), turn("assistant", n % 11)];
+        format!("{{\"messages\": [{asked}, {answered}, {asked}, {answered}]}}\n")
+    };
+    let template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}";
+    let files = [
+        ("chats.jsonl".to_owned(), (0..2000).map(line).collect::<String>().into_bytes()),
+        ("chat.jinja".to_owned(), template.as_bytes().to_vec()),
+    ];
+    write(directory.path(), &files);
+    let path = |name: &str| directory.path().join(name);
+    let mut text = config(lines(vec![path("chats.jsonl").display().to_string()]));
+    text.tokenizer.kind = millstream::config::TokenizerKind::Bytes;
+    (text.pipeline.seq_len, text.pipeline.pack) = (400, PackRule::BestFit);
+    let source = &mut text.sources[0];
+    (source.kind, source.field, source.task) = (SourceKind::Jsonl, Some("messages".to_owned()), Task::Chat);
+    // Each part of a split has many blocks.
+    source.split = Some(ByteCount(1 << 20));
+    let turn = TurnConfig { begin: "<assistant>".to_owned(), end: "</>".to_owned() };
+    source.chat =
+        ChatConfig { template: Some(path("chat.jinja")), turn: Some(turn), ..ChatConfig::default() };
+    let case = Case::prepared(directory, text);
+    let masks = |config: &Config| -> Vec<(Vec<u32>, Vec<bool>)> {
+        let batches = block_on(batches(config)).expect("no errors");
+        batches.iter().map(|batch| (batch.ids().to_vec(), batch.loss_mask())).collect()
+    };
+    let expected = masks(&case.text);
+    assert!(expected.iter().all(|(_, mask)| mask.contains(&true) && mask.contains(&false)));
+    assert!(masks(&case.near()) == expected && masks(&case.far()) == expected);
+    let [mut near, mut far] = [case.near(), case.far()];
+    [&mut near, &mut far].into_iter().for_each(shuffle_globally);
+    let near = masks(&near);
+    assert!(near != expected && masks(&far) == near);
 }
 
 #[test]

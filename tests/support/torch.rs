@@ -9,7 +9,7 @@ use super::skip::skipped;
 pub(crate) fn python(test: &str) -> Option<PathBuf> {
     let python = std::env::var_os("TORCH_PYTHON").map(PathBuf::from);
     if python.is_none() {
-        let how = "set TORCH_PYTHON to a Python with torch, transformers and safetensors";
+        let how = "set TORCH_PYTHON to a Python with torch, transformers, peft and safetensors";
         assert!(std::env::var_os("MILLSTREAM_REQUIRE_TORCH").is_none(), "{how}");
         skipped(test, how);
     }

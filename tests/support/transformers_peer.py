@@ -3,9 +3,10 @@
     python3 transformers_peer.py make DIRECTORY                # a directory for each architecture, with expected.safetensors
     python3 transformers_peer.py read DIRECTORY PROMPT TEXTS   # one line of JSON: logits, greedy text, ids of a JSON list of texts
     python3 transformers_peer.py about DIRECTORY               # one line of JSON: what is said of the model's use
+    python3 transformers_peer.py adapter MERGED ADAPTER IDS    # one line of JSON: logits of a model, and of PEFT's with an adapter
     python3 transformers_peer.py rounded F32 OTHER             # fails unless OTHER has the weights of F32, rounded by PyTorch
 
-It needs torch, transformers and safetensors.
+It needs torch, transformers and safetensors, and for `adapter` peft.
 """
 
 import copy
@@ -177,6 +178,21 @@ def rounded(whole, other):
         assert other[name].dtype != tensor.dtype and torch.equal(tensor.to(other[name].dtype), other[name]), name
 
 
+def adapter(merged, directory, ids):
+    from peft import AutoPeftModelForCausalLM
+
+    ids = torch.tensor([json.loads(ids)])
+    # The adapter names its base model.
+    models = {
+        "merged": AutoModelForCausalLM.from_pretrained(merged),
+        "adapter": AutoPeftModelForCausalLM.from_pretrained(directory, is_trainable=True).eval(),
+    }
+    with torch.no_grad():
+        found = {name: model(ids).logits[0].flatten().tolist() for name, model in models.items()}
+    trained = sum(weights.numel() for weights in models["adapter"].parameters() if weights.requires_grad)
+    print(json.dumps(found | {"trained": trained}))
+
+
 def read(directory, prompt, texts):
     said = listen()
     model, info = AutoModelForCausalLM.from_pretrained(directory, output_loading_info=True)
@@ -207,4 +223,4 @@ def read(directory, prompt, texts):
 
 if __name__ == "__main__":
     command, *arguments = sys.argv[1:]
-    {"make": lambda path: make(Path(path)), "read": read, "about": about, "rounded": rounded}[command](*arguments)
+    {"make": lambda path: make(Path(path)), "read": read, "about": about, "adapter": adapter, "rounded": rounded}[command](*arguments)

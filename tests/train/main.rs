@@ -9,6 +9,8 @@ mod burn_loader;
 mod cost;
 mod documents;
 mod files;
+mod lora;
+mod masks;
 mod model;
 mod numbers;
 mod operations;

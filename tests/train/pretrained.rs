@@ -93,6 +93,8 @@ fn export<'a>(config: &'a ModelConfig, tokenizer: Option<&'a str>) -> Export<'a>
         special_tokens: SpecialTokens::Text,
         begin: None,
         end: None,
+        ends: &[],
+        chat_template: None,
         card: "# A model\n",
         origin: None,
         dtype: WeightDtype::F32,

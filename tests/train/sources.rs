@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use burn::module::Module;
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use millstream::config::{PackRule, SourceConfig, TokenizerConfig};
+use millstream::document::Mask;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Config, Loader};
+use millstream::{Batch, Config, Document, Loader};
 use millstream_train::config::{ModelConfig, RunConfig, TrainConfig};
 use millstream_train::{LanguageModel, Observer, Scope, SourceLoss, StepReport, Tensors, Trainer, run};
 use serde_json::Value;
@@ -45,6 +46,20 @@ fn config(corpus: &Path, names: &[&str], scope: Scope) -> RunConfig {
     RunConfig { data, model, train }
 }
 
+/// A loader of documents of which only the second half is learned from, if they `are_masked`.
+async fn open(config: &Config, are_masked: bool) -> Loader {
+    let masked = |document: Document| {
+        let len = document.text().len();
+        document.with_mask(Mask::learning(Some(len / 2..len), len))
+    };
+    let builder = Loader::builder(config);
+    let builder = match are_masked {
+        false => builder,
+        true => builder.stage("half", move |documents, _| documents.map_ok(move |it| it.map(masked)).boxed()),
+    };
+    builder.open().await.expect("a loader")
+}
+
 /// The mean loss of the targets of each file, one by one.
 fn by_file(trainer: &Trainer, batch: &Batch, scope: Scope) -> BTreeMap<String, SourceLoss> {
     let device = burn::tensor::Device::flex();
@@ -54,7 +69,11 @@ fn by_file(trainer: &Trainer, batch: &Batch, scope: Scope) -> BTreeMap<String, S
     for piece in batch.pieces() {
         let name = batch.path(piece).file_stem().expect("a file").to_string_lossy().into_owned();
         let first = if scope == Scope::Document { piece.from + 1 } else { piece.from.max(1) };
+        let masked: Vec<_> = batch.masked().filter(|(row, _)| *row == piece.row as usize).collect();
         for at in first..piece.to {
+            if masked.iter().any(|(_, places)| places.contains(&(at as usize))) {
+                continue;
+            }
             let sum = sums.entry(name.clone()).or_default();
             sum.0 += f64::from(losses[piece.row as usize * batch.seq_len() + at as usize - 1]);
             sum.1 += 1;
@@ -77,19 +96,22 @@ fn assert_close(found: &BTreeMap<String, SourceLoss>, expected: &BTreeMap<String
 #[test]
 fn every_target_counts_for_the_source_that_it_came_from() {
     let corpus = corpus();
-    for (scope, packing) in [
-        (Scope::Row, PackRule::Concat),
-        (Scope::Document, PackRule::Concat),
-        (Scope::Document, PackRule::BestFit),
+    for (scope, packing, are_masked) in [
+        (Scope::Row, PackRule::Concat, false),
+        (Scope::Document, PackRule::Concat, false),
+        (Scope::Document, PackRule::BestFit, false),
+        (Scope::Row, PackRule::Concat, true),
+        (Scope::Document, PackRule::BestFit, true),
     ] {
         let mut config = config(corpus.path(), &NAMES, scope);
         config.data.pipeline.pack = packing;
         block_on(async {
             let mut trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
-            let mut loader = Loader::open(&config.data).await.expect("a loader");
-            let mut has_both = false;
+            let mut loader = open(&config.data, are_masked).await;
+            let (mut has_both, mut is_masked) = (false, false);
             while let Some(batch) = loader.next().await {
                 let batch = batch.expect("a batch");
+                is_masked |= batch.is_masked();
                 let expected = by_file(&trainer, &batch, scope);
                 // The last rows may be of documents that are too short to have a target.
                 let Some(step) = trainer.step(std::slice::from_ref(&batch)).expect("a step") else {
@@ -101,7 +123,8 @@ fn every_target_counts_for_the_source_that_it_came_from() {
                 has_both |= step.sources.len() == 2;
             }
             assert!(has_both, "no batch has both");
-            let loader = Loader::open(&config.data).await.expect("a loader");
+            assert_eq!(is_masked, are_masked);
+            let loader = open(&config.data, are_masked).await;
             let validation = trainer.validate(loader).await.expect("batches").expect("targets");
             let sums = validation.sources.values().map(|source| source.loss * source.tokens as f64);
             let mean = sums.sum::<f64>() / validation.validation_tokens as f64;

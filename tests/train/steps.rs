@@ -46,7 +46,8 @@ fn norm(model: &Gpt, params: &GradientsParams) -> f64 {
     f64::from(global_norm(model, params).expect("gradients").into_scalar::<f32>())
 }
 
-fn weights(model: &Gpt) -> Vec<f32> {
+/// Every parameter, one after the other.
+pub(crate) fn weights(model: &Gpt) -> Vec<f32> {
     struct Flat(Vec<f32>);
     impl ModuleVisitor for Flat {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {

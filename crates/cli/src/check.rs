@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::words::{bytes, count};
 use super::{ConfigArgs, print_json, print_line};
-use millstream::config::PipelineConfig;
-use millstream::loader::{Checked, CheckedTokenizer};
+use millstream::config::{PipelineConfig, Task};
+use millstream::loader::{Checked, CheckedTask, CheckedTokenizer};
 use millstream::{Result, loader};
 
 #[cfg(feature = "train")]
@@ -86,6 +86,11 @@ fn print(checked: &Checked, pipeline: &PipelineConfig, more: Vec<(&str, String)>
         ))?;
     }
     let line = |title: &str, text: String| print_line(&format!("{title:width$}  {text}"));
+    for (name, source) in names.iter().zip(&checked.sources) {
+        if let Some(found) = &source.task {
+            line(name, task(found))?;
+        }
+    }
     line("tokenizer", tokenizer(&checked.tokenizer))?;
     line("batches", batches(checked, pipeline))?;
     line("loader", format!("up to {} of memory", bytes(checked.memory)))?;
@@ -93,6 +98,17 @@ fn print(checked: &Checked, pipeline: &PipelineConfig, more: Vec<(&str, String)>
         line("held out", format!("{}% of the documents", checked.holdout * 100.0))?;
     }
     more.into_iter().try_for_each(|(title, text)| line(title, text))
+}
+
+fn task(CheckedTask { task, template, learned_from, .. }: &CheckedTask) -> String {
+    let what = match task {
+        Task::Chat => "conversations",
+        Task::Completion => "prompts with completions",
+        Task::Fim => "text with a hole",
+        _ => "records",
+    };
+    let by = template.as_ref().map_or_else(String::new, |template| format!(", rendered by {template}"));
+    format!("{what}{by}; learned from: {learned_from}")
 }
 
 fn tokenizer(CheckedTokenizer { name, vocab_size, .. }: &CheckedTokenizer) -> String {

@@ -1,7 +1,7 @@
-//! `millstream generate`: text from a trained model.
+//! `millstream generate`: text from a trained model, and talks with one.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -9,16 +9,26 @@ use serde::Serialize;
 
 use super::failure::Failure;
 use super::settings::Settings;
+use super::words::today;
 use super::{STANDARD_OUTPUT_NAME, Written, print_json, print_line, progress};
+use millstream::render::ChatTemplate;
 use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Error, Result};
 use millstream_train::model::Gpt;
 use millstream_train::{Pretrained, RunConfig, RunDirectory, Sampling, generate};
 
+mod chat;
+
+use chat::Chat;
+
 pub(super) const HELP: &str = "\
 Example: millstream generate runs/quickstart \"pub fn \" --tokens 200 --temperature 0.7
 Example: with a Hugging Face model directory, such as one that was exported
   millstream generate SmolLM-135M \"The mill \"
+Example: talk with a model that was tuned on conversations, line by line
+  millstream generate runs/chat --chat
+Example: ask it one question
+  millstream generate runs/chat --chat \"Where is Ferrow?\"
 
 The same arguments give the same text; --seed gives another.";
 
@@ -32,8 +42,17 @@ pub(super) struct GenerateArgs {
     #[arg(value_name = "RUN")]
     model: PathBuf,
 
-    /// The beginning of the text.
-    prompt: String,
+    /// The beginning of the text. With --chat it is a question; without one, each line of standard input is.
+    #[arg(required_unless_present = "chat")]
+    prompt: Option<String>,
+
+    /// Talk with the model: its chat template renders the conversation, and it answers each question.
+    #[arg(long)]
+    chat: bool,
+
+    /// The message of the system that the conversation begins with.
+    #[arg(long, value_name = "TEXT", requires = "chat")]
+    system: Option<String>,
 
     /// The most tokens to add.
     #[arg(long, short = 'n', default_value_t = Sampling::default().tokens)]
@@ -96,6 +115,8 @@ struct Loaded {
     /// The ids that begin a document, and those that end one.
     begin: Vec<u32>,
     ends: Vec<u32>,
+    /// Its chat template, if one is needed and there is one.
+    chat_template: Option<ChatTemplate>,
 }
 
 impl Loaded {
@@ -108,7 +129,11 @@ impl Loaded {
             None => run.model(&config, &*tokenizer)?,
         };
         let Sampling { begin, ends, .. } = sampling(&config.data, &*tokenizer, args.tokens);
-        Ok(Self { model, tokenizer, begin, ends })
+        let chat_template = match args.chat {
+            true => run.chat_template(&config, Some(&date(&config.data)))?,
+            false => None,
+        };
+        Ok(Self { model, tokenizer, begin, ends, chat_template })
     }
 
     async fn of_hugging_face(args: &GenerateArgs) -> Result<Self, Failure> {
@@ -134,7 +159,11 @@ impl Loaded {
         let Sampling { begin, ends, .. } = sampling(&config.data, &*tokenizer, args.tokens);
         let begin = if begin.is_empty() { pretrained.begin()? } else { begin };
         let ends = if ends.is_empty() { pretrained.ends()? } else { ends };
-        Ok(Self { model, tokenizer, begin, ends })
+        let chat_template = match args.chat {
+            true => ChatTemplate::beside(&config.data.tokenizer, Some(&date(&config.data)))?,
+            false => None,
+        };
+        Ok(Self { model, tokenizer, begin, ends, chat_template })
     }
 }
 
@@ -160,7 +189,14 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<(), Failure> {
         begin: loaded.begin,
         ends: loaded.ends,
     };
-    let (prompt, tokenizer) = (args.prompt.as_str(), &*loaded.tokenizer);
+    let tokenizer = &*loaded.tokenizer;
+    if args.chat {
+        let Some(template) = loaded.chat_template else { return Err(without_template(&args.model).into()) };
+        drop(slow);
+        let chat = Chat::new(&loaded.model, tokenizer, &template, sampling, args.system.as_deref());
+        return Ok(chat.run(args.prompt.as_deref(), json)?);
+    }
+    let prompt = args.prompt.as_deref().unwrap_or_default();
     if json {
         let text = complete(&loaded.model, tokenizer, prompt, &sampling, |_| Ok(()))?;
         drop(slow);
@@ -176,6 +212,21 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<(), Failure> {
     })?;
     drop(slow);
     Ok(print_line(if text.is_empty() { prompt } else { "" })?)
+}
+
+/// The error that a model has no chat template.
+fn without_template(model: &Path) -> Error {
+    let problem = format!(
+        "the model in {} has no chat template; leave --chat out, or put the template beside the model's tokenizer.json, as \
+         chat_template.jinja",
+        model.display()
+    );
+    Error::config("--chat", problem)
+}
+
+/// The date that a config's conversations were rendered with, or else today's, for templates that ask for it.
+pub(super) fn date(config: &Config) -> String {
+    config.sources.iter().find_map(|source| source.chat.date.clone()).unwrap_or_else(today)
 }
 
 /// The sampling settings that a config sets.

@@ -1,4 +1,7 @@
-//! `millstream inspect`: shows the ids that the trainer sees, and where they come from.
+//! `millstream inspect`: shows the ids that the trainer sees, where they come from, and what is learned from.
+//!
+//! - `mask`: what is learned from, shown and counted
+//! - `check`: the proof that it is the model's own turns
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -6,6 +9,12 @@ use std::path::PathBuf;
 use clap::Args;
 use futures::StreamExt;
 use serde::Serialize;
+
+mod check;
+mod mask;
+
+use check::Check;
+use mask::Shares;
 
 use super::words::count;
 use super::{ConfigArgs, RunConfig, nothing_held_out, print_json, print_line, progress};
@@ -19,13 +28,23 @@ pub(super) const HELP: &str = "\
 Example: millstream inspect configs/quickstart.toml --batches 2
 Example: the loss rose at batch 740 of the run in train.out; see what was in it
   millstream inspect configs/quickstart.toml --batch 740
+Example: see what a chat is learned from, and prove it on a hundred batches
+  millstream inspect configs/chat.toml --mask
+  millstream inspect configs/chat.toml --mask --check
 
 A piece is the part of a row that comes from one document. `from` and `to` are places in the row; `path`, `line` and
 `byte` say where the document begins. Batches are counted from 0. Training step s of the log, counted from 1, used the
 train.accumulate batches before batch s * train.accumulate.
 
 With --batch the stream is opened at the nearest cursor before that batch: of --from if it is given, or
-else of the trail that the run in train.out left (cursors.jsonl); without one it is read from its start.";
+else of the trail that the run in train.out left (cursors.jsonl); without one it is read from its start.
+
+With --check no batch is shown. Each record is read and rendered again: what is learned from must be what the model
+writes after the template's prompt, with the token that stops it, and nothing else. Exit codes: 0 all of it is, 1 it is
+not, and the message says where and why.";
+
+/// How many batches are proved by default.
+const PROVED: NonZeroU64 = NonZeroU64::new(100).expect("it is not zero");
 
 /// How many characters of a piece are shown: fewer than a hundred with the margin.
 const EXCERPT: usize = 90;
@@ -35,9 +54,9 @@ pub(super) struct InspectArgs {
     #[command(flatten)]
     pub(super) config: ConfigArgs,
 
-    /// How many batches to show.
-    #[arg(long, short = 'n', default_value = "1")]
-    batches: NonZeroU64,
+    /// How many batches to show, or to prove. Default: 1, and with --check 100.
+    #[arg(long, short = 'n')]
+    batches: Option<NonZeroU64>,
 
     /// Begin with this batch, counted from 0.
     #[arg(long, value_name = "N")]
@@ -50,6 +69,14 @@ pub(super) struct InspectArgs {
     /// Show the held-out batches instead: the first train.validation_batches of them are what a run validates on.
     #[arg(long, conflicts_with_all = ["batch", "from"])]
     held_out: bool,
+
+    /// Show all of the text, and what of it is learned from: in color, or in brackets.
+    #[arg(long)]
+    mask: bool,
+
+    /// Prove that the model's own turns are learned from, all of them and nothing else.
+    #[arg(long, requires = "mask")]
+    check: bool,
 }
 
 #[derive(Serialize)]
@@ -57,6 +84,9 @@ struct Shown<'a> {
     batch: u64,
     ids: Vec<&'a [u32]>,
     pieces: Vec<ShownPiece>,
+    /// Rows of 0 and 1, one for each id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mask: Option<Vec<Vec<u8>>>,
 }
 
 #[derive(Serialize)]
@@ -87,7 +117,13 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
         let problem = format!("batch {first} is before the cursor, which is of batch {begun}");
         return Err(Error::config("--batch", problem));
     }
-    let mut left = args.batches.get();
+    let mut check = match args.mask {
+        true => Check::open(&config, &loader, first > 0, args.check).await?,
+        false => Check::default(),
+    };
+    let mut shares = Shares::default();
+    let wanted = args.batches.map_or(if args.check { PROVED.get() } else { 1 }, NonZeroU64::get);
+    let mut left = wanted;
     let mut on_the_way = (begun < first).then(|| progress::slow("reading up to the batch"));
     while left > 0 {
         let Some(batch) = loader.next().await else { break };
@@ -99,26 +135,30 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
             continue;
         }
         on_the_way = None;
-        if left == args.batches.get()
+        if left == wanted
             && let Some(asked) = args.batch
             && batch.number() > asked
         {
             return Err(not_delivered(&config, asked, batch.number()));
         }
         left -= 1;
-        if json {
-            print_json(&shown(&batch))?;
-        } else {
-            print_batch(&batch, &loader)?;
+        check.add(&batch).await?;
+        shares.add(&batch);
+        match (args.check, json, args.mask) {
+            (true, ..) => {}
+            (false, true, with_mask) => print_json(&shown(&batch, with_mask))?,
+            (false, false, true) => mask::print(&batch, &loader)?,
+            (false, false, false) => print_batch(&batch, &loader)?,
         }
     }
-    if args.held_out && left == args.batches.get() {
+    if args.held_out && left == wanted {
         progress::say(&nothing_held_out(&config));
     }
     match args.batch {
-        Some(batch) if left == args.batches.get() => {
+        Some(batch) if left == wanted => {
             Err(Error::config("--batch", format!("the stream ends before batch {batch}")))
         }
+        _ if args.mask => check.finish(&shares, json),
         _ => Ok(()),
     }
 }
@@ -170,7 +210,7 @@ fn is_of_another_stream(error: &Error) -> bool {
     }
 }
 
-fn shown(batch: &Batch) -> Shown<'_> {
+fn shown(batch: &Batch, with_mask: bool) -> Shown<'_> {
     let piece = |piece: &Piece| ShownPiece {
         row: piece.row,
         from: piece.from,
@@ -183,6 +223,7 @@ fn shown(batch: &Batch) -> Shown<'_> {
         batch: batch.number(),
         ids: (0..batch.rows()).map(|row| batch.row(row)).collect(),
         pieces: batch.pieces().iter().map(piece).collect(),
+        mask: with_mask.then(|| mask::rows(batch)),
     }
 }
 
@@ -203,29 +244,38 @@ fn excerpt(text: &str) -> String {
 }
 
 fn print_batch(batch: &Batch, loader: &Loader) -> Result<()> {
-    print_line(&format!(
+    print_line(&title(batch))?;
+    for piece in batch.pieces() {
+        let ids = &batch.row(piece.row as usize)[piece.from as usize..piece.to as usize];
+        let text = loader.tokenizer().decode(ids);
+        print_line(&place(batch, piece))?;
+        print_line(&format!("      {}", excerpt(&text)))?;
+    }
+    Ok(())
+}
+
+fn title(batch: &Batch) -> String {
+    format!(
         "batch {}: {} of {}, {}",
         batch.number(),
         count(batch.rows() as u64, "row"),
         count(batch.width() as u64, "id"),
         count(batch.tokens() as u64, "target")
-    ))?;
-    for piece in batch.pieces() {
-        let ids = &batch.row(piece.row as usize)[piece.from as usize..piece.to as usize];
-        let text = loader.tokenizer().decode(ids);
-        let line = batch.line(piece);
-        print_line(&format!(
-            "  row {:>3} [{:>5}..{:>5}] {}{} ({} {}){}",
-            piece.row,
-            piece.from,
-            piece.to,
-            batch.path(piece).display(),
-            if line > 0 { format!(":{line}") } else { String::new() },
-            batch.unit(piece),
-            piece.position.byte,
-            if piece.offset > 0 { format!(", from its token {}", piece.offset) } else { String::new() },
-        ))?;
-        print_line(&format!("      {}", excerpt(&text)))?;
-    }
-    Ok(())
+    )
+}
+
+/// Where a piece stands in its row, and where its document comes from.
+fn place(batch: &Batch, piece: &Piece) -> String {
+    let line = batch.line(piece);
+    format!(
+        "  row {:>3} [{:>5}..{:>5}] {}{} ({} {}){}",
+        piece.row,
+        piece.from,
+        piece.to,
+        batch.path(piece).display(),
+        if line > 0 { format!(":{line}") } else { String::new() },
+        batch.unit(piece),
+        piece.position.byte,
+        if piece.offset > 0 { format!(", from its token {}", piece.offset) } else { String::new() },
+    )
 }

@@ -6,13 +6,14 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::generate::open_alone;
+use super::generate::{date, open_alone};
 use super::settings::Settings;
 use super::words::count;
 use super::{Written, print_json, print_line, progress};
-use millstream::Result;
 use millstream::config::ByteCount;
+use millstream::render::ChatTemplate;
 use millstream::tokenizer::Tokenizer;
+use millstream::{Error, Result};
 use millstream_train::{Export, Origin, RunDirectory, WeightDtype};
 
 mod card;
@@ -24,6 +25,8 @@ const EXPORT_HELP: &str = "\
 Example: millstream model export runs/quickstart -o quickstart-model
 Example: an earlier checkpoint in 16 bits, in files of at most 2 GiB
   millstream model export runs/quickstart --step 400 --dtype bf16 --shard-size 2GiB -o quickstart-400
+Example: what a run with train.lora has learned, for PEFT
+  millstream model export runs/chat-lora --adapter -o chat-adapter
 
 The directory is one that transformers loads: AutoModelForCausalLM.from_pretrained(\"quickstart-model\"). `train.init`
 and `generate` read it too.";
@@ -55,6 +58,10 @@ pub(super) struct ExportArgs {
     /// The most that one file of weights has. Larger models have several, and an index.
     #[arg(long, value_name = "SIZE", default_value = "5GiB", value_parser = size)]
     shard_size: ByteCount,
+
+    /// Write only the adapters of a run with train.lora, as PEFT keeps them, instead of the model with them merged in.
+    #[arg(long)]
+    adapter: bool,
 
     #[command(flatten)]
     settings: Settings,
@@ -99,6 +106,10 @@ pub(super) async fn run(command: ModelCommand, json: bool) -> Result<()> {
 
 async fn export(args: ExportArgs, json: bool) -> Result<()> {
     let run = RunDirectory::open(&args.run)?;
+    if args.adapter && run.config(&[])?.train.lora.is_none() {
+        let problem = "the run has trained all weights of its model, and no adapters; leave it out";
+        return Err(Error::config("--adapter", problem));
+    }
     let config = run.config_at(args.step.unwrap_or(u64::MAX), args.settings.all())?;
     // The model was trained without the settings of this command.
     let trained = run.config_at(args.step.unwrap_or(u64::MAX), &[])?;
@@ -113,7 +124,9 @@ async fn export(args: ExportArgs, json: bool) -> Result<()> {
         None => run.newest(&config, &*tokenizer)?,
     };
     let origin = Origin::read(&run.init())?;
-    let card = card::card(&trained, checkpoint.state(), &model);
+    let template = run.chat_template(&config, Some(&date(&config.data)))?;
+    let ends = template.as_ref().map_or_else(Vec::new, |template| template.ends(&*tokenizer));
+    let card = card::card(&trained, checkpoint.state(), &model, args.adapter);
     let export = Export {
         config: &config.model,
         seq_len: trained.data.pipeline.seq_len,
@@ -121,16 +134,23 @@ async fn export(args: ExportArgs, json: bool) -> Result<()> {
         special_tokens: config.data.tokenizer.special_tokens,
         begin: special(config.data.tokenizer.bos.as_deref(), &*tokenizer),
         end: special(config.data.tokenizer.eos.as_deref(), &*tokenizer),
+        ends: &ends,
+        chat_template: template.as_ref().map(ChatTemplate::source),
         card: &card,
         origin: origin.as_ref(),
         dtype: args.dtype,
         shard_bytes: args.shard_size.0,
     };
-    let files = export.write(&model, &args.output)?;
+    let files = match (&trained.train.lora, &trained.train.init) {
+        (Some(lora), Some(base)) if args.adapter => export.write_adapter(&model, lora, base, &args.output)?,
+        _ => export.write(&model, &args.output)?,
+    };
     drop(slow);
     let why = "the run's tokenizer is not one of Hugging Face's, so there is no tokenizer.json";
     let without_tokenizer = export.tokenizer.is_none().then_some(why);
-    print(&Report { output: args.output, step: checkpoint.state().step, files, without_tokenizer }, json)
+    let what = if args.adapter { "the adapters" } else { "the model" };
+    let step = checkpoint.state().step;
+    print(&Report { output: args.output, step, files, without_tokenizer }, what, json)
 }
 
 /// A special token with its id.
@@ -138,7 +158,7 @@ fn special<'a>(token: Option<&'a str>, tokenizer: &dyn Tokenizer) -> Option<(&'a
     Some((token?, tokenizer.id(token?)?))
 }
 
-fn print(report: &Report, json: bool) -> Result<()> {
+fn print(report: &Report, what: &str, json: bool) -> Result<()> {
     if json {
         return print_json(report);
     }
@@ -146,5 +166,5 @@ fn print(report: &Report, json: bool) -> Result<()> {
         progress::say(why);
     }
     let (output, files) = (report.output.display(), count(report.files.len() as u64, "file"));
-    print_line(&format!("wrote {output}: the model after step {}, in {files}", report.step))
+    print_line(&format!("wrote {output}: {what} after step {}, in {files}", report.step))
 }

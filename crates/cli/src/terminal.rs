@@ -20,6 +20,11 @@ pub(super) fn has_colors() -> bool {
     io::stderr().is_terminal() && takes_colors()
 }
 
+/// Whether standard output has colors.
+pub(super) fn output_has_colors() -> bool {
+    io::stdout().is_terminal() && takes_colors()
+}
+
 /// Whether the kind of terminal has colors, and `NO_COLOR` is not set.
 pub(super) fn takes_colors() -> bool {
     has_escapes(env::var_os("TERM").as_deref()) && !is_set(env::var_os("NO_COLOR").as_deref())

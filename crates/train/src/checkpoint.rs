@@ -263,7 +263,7 @@ impl Checkpoint {
         self.require_gpt()?;
         self.check_model(&fingerprint::for_gpt(config, tokenizer))?;
         let device = device::open(&config.train)?;
-        let model = Gpt::with_initial(config, tokenizer, Initial::Loaded, &device)?;
+        let model = Gpt::with_initial(config, tokenizer, Initial::Loaded, &device)?.with_adapters(config);
         let path = self.files.checked(MODEL)?;
         // burn reads a record's tensors one by one, and panics if the file is gone by then: a run that goes on removes
         // its older checkpoints.

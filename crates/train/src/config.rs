@@ -8,9 +8,11 @@ use millstream::error::{ConfigPlace, Result};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
+mod lora;
 mod model;
 mod train;
 
+pub use lora::{LoraConfig, LoraTargets, Projection};
 pub use model::{Activation, ModelConfig, RopeKind, RopeScaling};
 #[doc(hidden)]
 pub use train::DEVICES;
@@ -159,6 +161,7 @@ fn sections() -> Vec<Section> {
         ("model", fields::<ModelConfig>()),
         ("model.rope_scaling", fields::<RopeScaling>()),
         ("train", fields::<TrainConfig>()),
+        ("train.lora", fields::<LoraConfig>()),
     ]);
     sections
 }

@@ -10,15 +10,16 @@ use std::sync::Arc;
 use crate::checkpoint::Checkpoint;
 use crate::config::{ModelConfig, RunConfig};
 use crate::file_names::{
-    CHECKPOINTS, CONFIG, CONFIG_COPY, FILES, INIT, METRICS, SAMPLES, SETTINGS, TENSORBOARD, TOKENIZER,
+    CHAT, CHECKPOINTS, CONFIG, CONFIG_COPY, FILES, INIT, METRICS, SAMPLES, SETTINGS, TENSORBOARD, TOKENIZER,
 };
 use crate::model::Gpt;
 use crate::pretrained;
 use millstream::atomic::write_atomically;
-use millstream::config::TokenizerConfig;
+use millstream::config::{SourceConfig, Task, TokenizerConfig};
 use millstream::disk;
 use millstream::error::{Error, Remedy, Result, ResumeFrom};
 use millstream::lock::DirLock;
+use millstream::render::ChatTemplate;
 use millstream::tokenizer::Tokenizer;
 use millstream::trail;
 
@@ -46,7 +47,8 @@ pub struct RunDirectory {
 
 impl RunDirectory {
     /// Creates the directory of a new run, claims it, and writes its config and, if there is one, its `tokenizer.json`.
-    /// With `train.init`, it also gets the files of that model that an export needs.
+    /// It also keeps what conversations are rendered with: the chat templates and the special tokens beside the tokenizer, and
+    /// the template that a source names. With `train.init`, it also gets the files of that model that an export needs.
     ///
     /// # Errors
     /// [`Error::Config`] if it already has another run's checkpoints, [`Error::Busy`] if another process trains in it,
@@ -57,6 +59,10 @@ impl RunDirectory {
         if let Some(json) = tokenizer_json {
             write_atomically(&run.tokenizer(), json.as_bytes())?;
         }
+        let kept = tokenizer_json.and(config.data.tokenizer.path.as_deref());
+        let is_chat = |source: &SourceConfig| matches!(source.task, Task::Chat | Task::Completion);
+        pretrained::copy_chat_files(kept, config.data.sources.iter().any(is_chat), &run.root)?;
+        run.copy_chat_template(config)?;
         pretrained::copy_origin(config.train.init.as_deref(), &run.init())?;
         let toml = toml::to_string_pretty(config).map_err(|e| Error::config(CONFIG, e.to_string()))?;
         write_atomically(&run.root.join(CONFIG), toml.as_bytes())?;
@@ -68,6 +74,40 @@ impl RunDirectory {
             }
             _ => Ok(run),
         }
+    }
+
+    /// Keeps the chat template of the first source that names one, or removes that of an earlier run.
+    fn copy_chat_template(&self, config: &RunConfig) -> Result<()> {
+        let path = self.root.join(CHAT);
+        match config.data.sources.iter().find_map(|source| source.chat.template.as_deref()) {
+            Some(template) => {
+                let text = std::fs::read(template);
+                write_atomically(&path, &text.map_err(|e| Error::io(template, "read the chat template", e))?)
+            }
+            None => match std::fs::remove_file(&path) {
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    Err(Error::io(&path, "remove the chat template of an earlier run", e))
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// The chat template of the run: that of the first source that names one, or the one beside its tokenizer, or that of
+    /// the model that it began from; `None` if there is none. `date` is today's, for templates that ask for it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a file cannot be read, [`Error::Config`] if it is damaged.
+    pub fn chat_template(&self, config: &RunConfig, date: Option<&str>) -> Result<Option<ChatTemplate>> {
+        let (own, tokenizer) = (self.root.join(CHAT), &config.data.tokenizer);
+        if own.is_file() {
+            return ChatTemplate::open(&own, tokenizer, date).map(Some);
+        }
+        if let Some(beside) = ChatTemplate::beside(tokenizer, date)? {
+            return Ok(Some(beside));
+        }
+        let path = Some(self.init().join(TOKENIZER));
+        ChatTemplate::beside(&TokenizerConfig { path, ..tokenizer.clone() }, date)
     }
 
     /// The directory of a new run, for a rank that writes nothing there.

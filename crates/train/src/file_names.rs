@@ -8,6 +8,8 @@ pub(super) const CONFIG_COPY: &str = ".config.toml";
 pub(super) const SETTINGS: &str = "settings.jsonl";
 /// The tokenizer, if the run keeps one.
 pub(super) const TOKENIZER: &str = "tokenizer.json";
+/// The chat template of the first source that names one.
+pub(super) const CHAT: &str = "chat.jinja";
 /// The files that it keeps of the model that it began from.
 pub(super) const INIT: &str = "init";
 /// The reports of its steps.

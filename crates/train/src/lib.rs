@@ -62,7 +62,7 @@ pub use config::RunConfig;
 pub use directory::{Metrics, RunDirectory, Sample};
 pub use events::{End, Observer, Outcome, SourceLoss, StepReport, Validation};
 pub use kernels::{attention, loss};
-pub use model::{LanguageModel, Sampling, Scope, Tensors, generate};
+pub use model::{LanguageModel, Sampling, Scope, Tensors, generate, generate_after};
 pub use optim::{Optimizer, gradients};
 pub use peers::Peers;
 pub use pretrained::{Export, Origin, Pretrained, WeightDtype, load, resolved};

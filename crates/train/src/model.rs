@@ -7,16 +7,19 @@
 //! | `gpt`, `attention`, `mlp`, `norm`, `rope` | a decoder-only transformer |
 //! | `shape` | its parameters before there is one, and their names in other libraries |
 //! | `init`, `random` | its first weights |
+//! | `lora`, `dropout` | adapters that are trained instead of its matrices, and the dropout of what enters them |
 //! | `generate` | text from it |
 //! | `unigram` | a model that knows only how frequent each token is, to compare with |
 
 mod attention;
 mod documents;
+mod dropout;
 mod generate;
 mod gpt;
 mod hidden;
 mod init;
 mod language_model;
+mod lora;
 mod mlp;
 mod norm;
 mod random;
@@ -28,11 +31,13 @@ mod unigram;
 
 pub use attention::{Attention, KeyValues};
 pub use documents::Documents;
-pub use generate::{Sampling, generate};
+pub use generate::{Sampling, generate, generate_after};
 pub use gpt::{Block, Gpt};
 pub use hidden::HiddenMatrix;
 pub(crate) use init::Initial;
 pub use language_model::LanguageModel;
+pub use lora::Lora;
+pub(crate) use lora::{adapter_parts, block_adapters, is_target};
 pub use mlp::Mlp;
 pub use norm::Norm;
 pub use rope::Rope;

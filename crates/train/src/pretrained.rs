@@ -49,7 +49,7 @@ pub use export::Export;
 use files::{ADAPTER, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
 use layout::gather;
 pub use origin::Origin;
-pub(super) use origin::copy_origin;
+pub(super) use origin::{copy_chat_files, copy_origin};
 use replace::replace;
 use weights::Weights;
 

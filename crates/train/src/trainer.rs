@@ -90,7 +90,7 @@ impl Trainer {
     /// not supported or has another tokenizer; [`Error::Io`] if it cannot be read.
     pub fn new(config: &RunConfig, tokenizer: &dyn Tokenizer) -> Result<Self> {
         let Some(directory) = &config.train.init else {
-            return Self::with_gpt(config, tokenizer, Initial::Drawn(config.data.seed));
+            return Self::with_gpt(config, tokenizer, Initial::Drawn(config.data.seed), Ok);
         };
         Self::from_pretrained(&Pretrained::open(directory)?, config, tokenizer)
     }
@@ -103,23 +103,28 @@ impl Trainer {
     ) -> Result<Self> {
         pretrained.check_tokenizer(tokenizer)?;
         pretrained.warn(config);
-        let mut trainer = Self::with_gpt(&pretrained.apply_shape(config)?, tokenizer, Initial::Loaded)?;
-        let model = pretrained.load(trainer.take_model())?;
-        Ok(Self { model: Some(model), ..trainer })
+        let config = pretrained.apply_shape(config)?;
+        Self::with_gpt(&config, tokenizer, Initial::Loaded, |model| pretrained.load(model))
     }
 
-    /// A trainer of a model of the shape of `[model]`.
-    fn with_gpt(config: &RunConfig, tokenizer: &dyn Tokenizer, initial: Initial) -> Result<Self> {
+    /// A trainer of a model of the shape of `[model]`, with the weights that `load` gives it, and with the adapters of
+    /// `[train.lora]`.
+    fn with_gpt(
+        config: &RunConfig,
+        tokenizer: &dyn Tokenizer,
+        initial: Initial,
+        load: impl FnOnce(Gpt) -> Result<Gpt>,
+    ) -> Result<Self> {
         config.validate()?;
         // `RunConfig::validate` leaves `[model]` out if there is a `train.init`.
         config.model.validate()?;
         let vocab = config.model.vocab_size.unwrap_or(tokenizer.vocab_size());
         Memory::new(config, vocab).check(config)?;
         let device = device::open(&config.train)?.autodiff();
-        let model = Gpt::with_initial(config, tokenizer, initial, &device)?;
+        let model = load(Gpt::with_initial(config, tokenizer, initial, &device)?)?.with_adapters(config);
         let trainer =
             Self::from_model(config, tokenizer, device, model, fingerprint::for_gpt(config, tokenizer))?;
-        Ok(Self { flops: Some(Flops::new(&config.model, vocab)), ..trainer })
+        Ok(Self { flops: Some(Flops::for_run(config, vocab)), ..trainer })
     }
 
     /// Creates a trainer of the model of `checkpoint`, as [`restored`](Self::restored) does. A run with `train.init` goes
@@ -129,13 +134,13 @@ impl Trainer {
     /// As [`Trainer::new`] and [`restored`](Self::restored).
     pub fn resume(config: &RunConfig, tokenizer: &dyn Tokenizer, checkpoint: &Checkpoint) -> Result<Self> {
         checkpoint.require_gpt()?;
-        Self::with_gpt(config, tokenizer, Initial::Loaded)?.restored(checkpoint)
+        Self::with_gpt(config, tokenizer, Initial::Loaded, Ok)?.restored(checkpoint)
     }
 }
 
 impl<M: LanguageModel> Trainer<M> {
     /// Creates a trainer of a model that `make` creates on the config's device, for the ids of `tokenizer`. `[model]`,
-    /// `train.init` and `train.precision` say nothing about such a model.
+    /// `train.init`, `train.lora` and `train.precision` say nothing about such a model.
     ///
     /// # Errors
     /// [`Error::Config`] for a wrong setting, a device that this build does not have, or `train.optimizer = "muon"` for a

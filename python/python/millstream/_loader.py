@@ -29,7 +29,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forked)
 
 PathLike = str | os.PathLike[str]
-Documents = Callable[[int, int], Iterable[str]]
+Ranges = Sequence[tuple[int, int]]
+# A text; or with what of it is learned from; or also with its special tokens.
+Text = str | tuple[str, Ranges] | tuple[str, Ranges, Ranges]
+Documents = Callable[[int, int], Iterable[Text]]
 Self = TypeVar("Self", bound="Loader")
 
 
@@ -90,7 +93,7 @@ class Loader:
         self._arrays = arrays
         self._convert = _arrays.converter(arrays)
         self._held_out = held_out
-        self._stages: tuple[tuple[str, str, Callable[[str], object]], ...] = ()
+        self._stages: tuple[tuple[str, str, Callable[..., object]], ...] = ()
         self._documents: tuple[str, Documents] | None = None
         self._texts: list[str] | None = None
         self._world: tuple[int, int] | None = None
@@ -118,6 +121,10 @@ class Loader:
         more; each must give other documents, and ranks need as many lanes. They are read once, whatever `pipeline.epochs` says: for
         more epochs, let the function go on. `name` is part of the order: a cursor is refused if it was made under another
         name, so name everything that the documents depend on.
+
+        A document is a text, or a tuple `(text, learned)`: only those ranges of its characters, sorted pairs of begin and
+        end, are learned from. `(text, learned, special)` also says which ranges are special tokens. The tokenizer puts no
+        tokens around a document that is a tuple.
         """
         loader = cls(config, **arguments)
         loader._documents = (_name(documents, name), documents)
@@ -136,20 +143,26 @@ class Loader:
         loader._texts = list(texts)
         return loader
 
-    def map(self: Self, function: Callable[[str], str], *, name: str | None = None) -> Self:
+    def map(
+        self: Self, function: Callable[..., Text], *, name: str | None = None, marks: bool = False
+    ) -> Self:
         """A loader in which `function(text)` replaces the text of each document.
 
         Other threads call it, one at a time, and hold the GIL for a group of documents. It must depend only on the text.
         If it raises, the loop raises an error that names the document, with that exception as its cause. `name` is part of the
         order: a cursor is refused if it was made with other functions, so name everything that it depends on.
+
+        Of a conversation only a part is learned from. Whoever changes its text must say what becomes of that: with
+        `marks=True`, `function(text, learned, special)` also gets the ranges of characters that are learned from, and those
+        that are special tokens, and returns all three.
         """
-        return self._with_stage("map", function, name)
+        return self._with_stage("map_marks" if marks else "map", function, name)
 
     def filter(self: Self, function: Callable[[str], object], *, name: str | None = None) -> Self:
         """A loader of the documents for which `function(text)` is true. See `map`."""
         return self._with_stage("filter", function, name)
 
-    def _with_stage(self: Self, kind: str, function: Callable[[str], object], name: str | None) -> Self:
+    def _with_stage(self: Self, kind: str, function: Callable[..., object], name: str | None) -> Self:
         loader = self._copy()
         loader._stages = (*self._stages, (kind, _name(function, name), function))
         return loader

@@ -59,7 +59,7 @@ class Batch:
         """The place of each id in its segment, of the shape of `ids`."""
     @property
     def loss_mask(self) -> Any:
-        """Whether each input's target exists and is of the same document. `[rows, seq_len]`."""
+        """Whether each input's target exists, is of the same document and is learned from. `[rows, seq_len]`."""
     @property
     def lengths(self) -> Any:
         """How many ids of each row count; the rest is padding. `[rows]`."""
@@ -78,7 +78,7 @@ class Batch:
         """The shape of `ids`: rows, and ids in each."""
     @property
     def tokens(self) -> int:
-        """How many targets there are, without padding."""
+        """How many targets there are, without padding and what is not learned from."""
     @property
     def text_bytes(self) -> int:
         """The length of the text that the targets stand for, in bytes."""
@@ -87,7 +87,7 @@ class Batch:
         """Its number in the stream, from 0."""
     @property
     def digest(self) -> str:
-        """A digest of its shape and ids: equal batches have equal digests."""
+        """A digest of its shape, its ids, and what of them is not learned from: equal batches have equal digests."""
     @property
     def cursor(self) -> Cursor:
         """Where to resume after it."""
@@ -220,7 +220,7 @@ def open(
     held_out: bool,
     is_wide: bool,
     convert: Callable[[Any], Any] | None,
-    stages: Sequence[tuple[str, str, Callable[[str], object]]],
+    stages: Sequence[tuple[str, str, Callable[..., object]]],
     documents: tuple[str, Callable[[int, int], Any]] | None,
     texts: Sequence[str] | None,
     tokenizer: object,

@@ -28,7 +28,7 @@ from ._tensors import FIELDS, IGNORED, field, tensor
 
 __all__ = ["Dataset", "merge_state_dicts", "prefetch_to_device", "whole_batch"]
 
-Format = Literal["dict", "tuple", "hf", "torchtitan"]
+Format = Literal["dict", "tuple", "hf", "padding_free", "torchtitan"]
 
 
 class Dataset(IterableDataset[Any]):
@@ -39,11 +39,14 @@ class Dataset(IterableDataset[Any]):
 
     - `format="dict"`: a dict of the `fields`: names of `millstream.Batch`'s arrays (`inputs`, `targets`, `ids`,
       `loss_mask`, `segment_ids`, `position_ids`, `lengths`, `cu_seqlens`, `max_seqlen`), and `labels`: the targets, with
-      -100 for padding and at the end of a document, which `cross_entropy` leaves out.
+      -100 for padding, at the end of a document and for what is not learned from, which `cross_entropy` leaves out.
     - `format="tuple"`: the same as a tuple.
     - `format="hf"`: `input_ids`, `labels` and `position_ids` as models of transformers take them, `[rows, seq_len + 1]`.
       Such a model compares each place with the label of the next one, so that each row has `seq_len` targets. Labels are
-      -100 for padding and at each document's first token.
+      -100 for padding, at each document's first token and for what is not learned from.
+    - `format="padding_free"`: the same ids without padding, `[1, ids]`, with where each document begins: `cu_seq_lens_q`,
+      `cu_seq_lens_k`, `max_length_q`, `max_length_k` and `seq_idx`, as TRL's collator gives them with `padding_free=True`.
+      Flash Attention then keeps documents apart.
     - `format="torchtitan"`: `({"input": inputs, "positions": position_ids}, labels)`, `[rows, seq_len]`.
 
     A loop begins at the start of the stream, or where `load_state_dict` says, and reads `pipeline.epochs`. With
@@ -154,6 +157,8 @@ class Dataset(IterableDataset[Any]):
     def _tensors(self, batch: Batch) -> Any:
         if self._format == "hf":
             return _for_transformers(batch)
+        if self._format == "padding_free":
+            return _padding_free(batch)
         if self._format == "torchtitan":
             return _for_torchtitan(batch)
         tensors = {name: field(batch, name) for name in self._fields}
@@ -211,6 +216,20 @@ def _for_transformers(batch: Batch) -> dict[str, torch.Tensor]:
     # A label stands where its id does, one place behind its input.
     labels[:, 1 : of_targets.shape[1] + 1] = of_targets
     return {"input_ids": ids, "labels": labels, "position_ids": tensor(batch._positions)}
+
+
+def _padding_free(batch: Batch) -> dict[str, Any]:
+    rows = _for_transformers(batch)
+    lengths = tensor(batch.lengths)
+    is_filled = torch.arange(rows["labels"].shape[1]) < lengths[:, None]
+    flat: dict[str, Any] = {name: values[is_filled][None] for name, values in rows.items()}
+    begins = (flat["position_ids"][0] == 0).nonzero().flatten()
+    ends = torch.cat([begins, lengths.sum()[None]]).to(torch.int32)
+    sizes = ends.diff()
+    flat["cu_seq_lens_q"] = flat["cu_seq_lens_k"] = ends
+    flat["max_length_q"] = flat["max_length_k"] = int(sizes.max()) if len(begins) else 0
+    flat["seq_idx"] = torch.repeat_interleave(torch.arange(len(begins), dtype=torch.int32), sizes)[None]
+    return flat
 
 
 def _for_torchtitan(batch: Batch) -> tuple[dict[str, torch.Tensor], torch.Tensor]:

@@ -1,11 +1,13 @@
 //! Checks the settings of a source: which keys its kind takes, their bounds, and what they are together.
 
 use super::super::bounds::Bounded;
-use super::{Contents, CsvConfig, SampleConfig, SourceConfig, SourceKind};
+use super::{
+    ChatConfig, Contents, CsvConfig, FimConfig, Learn, SampleConfig, SourceConfig, SourceKind, Task,
+};
 use crate::error::{Error, Result};
 use crate::location::STDIN;
 
-use SourceKind::{Arrow, Custom, Huggingface, Jsonl, Parquet, Shards, Synthetic, Tar};
+use SourceKind::{Arrow, Custom, Huggingface, Jsonl, Parquet, Shards, Synthetic, Tar, Text};
 
 impl SourceConfig {
     pub(crate) fn validate(&self, key: &str) -> Result<()> {
@@ -34,7 +36,8 @@ impl SourceConfig {
             let problem = "a custom source needs the name of its format, such as \"records\"";
             return wrong("format", problem.to_owned());
         }
-        if self.field.is_none() && kind.takes("field") {
+        self.validate_task(key)?;
+        if self.field.is_none() && kind.takes("field") && !self.task.reads_records() {
             let problem = format!("a {kind} source needs the field that holds the text, such as \"text\"");
             return wrong("field", problem);
         }
@@ -47,7 +50,7 @@ impl SourceConfig {
     }
 
     /// The keys that not every kind takes, and whether each is set.
-    fn keys(&self) -> [(&'static str, bool); 17] {
+    fn keys(&self) -> [(&'static str, bool); 20] {
         let default = Self::default();
         [
             ("paths", !self.paths.is_empty()),
@@ -59,6 +62,9 @@ impl SourceConfig {
             ("part", self.part.is_some()),
             ("document", self.document != default.document),
             ("field", self.field.is_some()),
+            ("task", self.task != default.task),
+            ("chat", self.chat != default.chat),
+            ("fim", self.fim != default.fim),
             ("where", self.filter.is_some()),
             ("csv", self.csv != default.csv),
             ("sample", self.sample.is_some()),
@@ -86,6 +92,33 @@ impl SourceConfig {
             ("epochs", "standard input comes only once; leave it out".to_owned())
         } else {
             return Ok(());
+        };
+        Err(Error::config(format!("{key}.{name}"), problem))
+    }
+
+    /// Checks what records are rendered to, and that nothing is set for another task.
+    pub(crate) fn validate_task(&self, key: &str) -> Result<()> {
+        let Self { kind, task, chat, fim, .. } = self;
+        let is_chat = task.reads_records();
+        let (name, problem) = if is_chat && *kind == Text {
+            let problem = "plain text has no messages, prompts and completions; set kind = \"jsonl\", or the kind of \
+                           another format with fields";
+            ("task", problem)
+        } else if !is_chat && !ChatConfig::is_default(chat) {
+            ("chat", "it belongs to task = \"chat\" or \"completion\"; set one of them, or remove it")
+        } else if *task != Task::Fim && !FimConfig::is_default(fim) {
+            ("fim", "it belongs to task = \"fim\"; set that, or remove it")
+        } else if *task != Task::Fim && *kind != Synthetic && self.seed.is_some() {
+            ("seed", "nothing is drawn from it; set kind = \"synthetic\" or task = \"fim\", or remove it")
+        } else if *task == Task::Completion && self.field.is_some() {
+            let problem = "a completion is read from the fields `prompt` and `completion`; give them other names with \
+                           chat.fields, and remove it";
+            ("field", problem)
+        } else if *task == Task::Completion && chat.learn != Learn::All {
+            ("chat.learn", "all of a completion is learned from, whoever says it; remove it")
+        } else {
+            chat.validate(&format!("{key}.chat"))?;
+            return fim.validate(&format!("{key}.fim"));
         };
         Err(Error::config(format!("{key}.{name}"), problem))
     }

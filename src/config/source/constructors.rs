@@ -1,6 +1,6 @@
 //! Sources in code.
 
-use super::{SourceConfig, SourceKind};
+use super::{ChatConfig, SourceConfig, SourceKind, Task};
 use crate::custom_format::CustomFormat;
 use crate::location::STDIN;
 
@@ -89,6 +89,19 @@ impl SourceConfig {
     #[must_use]
     pub fn with_weight(self, weight: f64) -> Self {
         Self { weight: Some(weight), ..self }
+    }
+
+    /// Sets what each record is. A completion is read from several fields, so it has no `field`.
+    #[must_use]
+    pub fn with_task(self, task: Task) -> Self {
+        let field = self.field.filter(|_| task != Task::Completion);
+        Self { task, field, ..self }
+    }
+
+    /// Sets how conversations and completions are rendered, and what is learned from.
+    #[must_use]
+    pub fn with_chat(self, chat: ChatConfig) -> Self {
+        Self { chat, ..self }
     }
 
     /// Sets how many times the source is read at most.

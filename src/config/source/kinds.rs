@@ -80,6 +80,10 @@ pub(crate) enum Contents {
 /// The keys of every kind whose documents are text.
 const DOCUMENTS: &[&str] = &["split", "max_document_bytes", "oversize", "cache"];
 
+/// The keys of records that may be rendered, and of plain text, which has no conversations.
+const TASKS: &[&str] = &["task", "chat", "fim", "seed"];
+const FIM: &[&str] = &["task", "fim", "seed"];
+
 /// The keys of files that are read as they are, and of those that may be compressed as a whole.
 const FILES: &[&str] = &["paths"];
 const PACKED: &[&str] = &["paths", "zstd_window"];
@@ -111,7 +115,7 @@ impl Facts {
             unit: Unit::Row,
             feature: Some(("columnar", cfg!(feature = "columnar"))),
             more_splits: MORE_GROUPS,
-            ..Self::new(name, &[DOCUMENTS, FILES, &["field", "where", "sample"]])
+            ..Self::new(name, &[DOCUMENTS, FILES, TASKS, &["field", "where", "sample"]])
         }
     }
 
@@ -120,7 +124,7 @@ impl Facts {
         Self {
             contents: Contents::TextRecords,
             more_splits: MORE_FILES,
-            ..Self::new(name, &[DOCUMENTS, PACKED, &["field", "sample", "csv"]])
+            ..Self::new(name, &[DOCUMENTS, PACKED, TASKS, &["field", "sample", "csv"]])
         }
     }
 }
@@ -148,12 +152,12 @@ impl SourceKind {
             Self::Text => Facts {
                 extensions: &["txt"],
                 contents: Contents::FramedText,
-                ..Facts::new("text", &[DOCUMENTS, PACKED, &["document"]])
+                ..Facts::new("text", &[DOCUMENTS, PACKED, FIM, &["document"]])
             },
             Self::Jsonl => Facts {
                 extensions: &["jsonl", "ndjson", "json"],
                 contents: Contents::FramedText,
-                ..Facts::new("jsonl", &[DOCUMENTS, PACKED, &["field", "sample"]])
+                ..Facts::new("jsonl", &[DOCUMENTS, PACKED, TASKS, &["field", "sample"]])
             },
             Self::Csv => Facts { extensions: &["csv"], ..Facts::table("csv") },
             Self::Tsv => Facts { extensions: &["tsv"], ..Facts::table("tsv") },
@@ -172,26 +176,27 @@ impl SourceKind {
                 extensions: &["tar", "tgz"],
                 signatures: &[(257, b"ustar")],
                 more_splits: MORE_FILES,
-                ..Facts::new("tar", &[DOCUMENTS, PACKED, &["field"]])
+                ..Facts::new("tar", &[DOCUMENTS, PACKED, TASKS, &["field"]])
             },
             Self::Mds => Facts {
                 extensions: &["mds"],
                 unit: Unit::Row,
-                ..Facts::new("mds", &[DOCUMENTS, FILES, &["field"]])
+                ..Facts::new("mds", &[DOCUMENTS, FILES, TASKS, &["field"]])
             },
             Self::Shards => Facts::new("shards", &[FILES]),
             Self::Huggingface => Facts::new(
                 "huggingface",
-                &[DOCUMENTS, PACKED, &["field", "where", "sample", "csv", "subset", "part"]],
+                &[DOCUMENTS, PACKED, TASKS, &["field", "where", "sample", "csv", "subset", "part"]],
             ),
             Self::Synthetic => Facts {
                 unit: Unit::Row,
                 more_splits: "raise its documents",
                 ..Facts::new("synthetic", &[DOCUMENTS, &["documents", "document_bytes", "seed"]])
             },
-            Self::Custom => {
-                Facts { more_splits: MORE_FILES, ..Facts::new("custom", &[DOCUMENTS, PACKED, &["format"]]) }
-            }
+            Self::Custom => Facts {
+                more_splits: MORE_FILES,
+                ..Facts::new("custom", &[DOCUMENTS, PACKED, TASKS, &["format"]])
+            },
         }
     }
 

@@ -6,7 +6,11 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::SourceConfig;
+use crate::config::SEED;
 use crate::config::bounds::{Bound, Bounded, Limit, Number};
+use crate::document::Truncate;
+use crate::error::{Error, Result};
 
 /// What each record of a source is, and so what becomes its text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +32,18 @@ pub enum Task {
 impl Task {
     pub(crate) fn is_text(&self) -> bool {
         *self == Self::Text
+    }
+
+    /// Whether all of a record is read, as JSON, and not the text in one of its fields.
+    pub(crate) fn reads_records(self) -> bool {
+        matches!(self, Self::Chat | Self::Completion)
+    }
+}
+
+impl SourceConfig {
+    /// The seed that holes are drawn from.
+    pub(crate) fn drawn_seed(&self) -> u64 {
+        self.seed.unwrap_or(SEED)
     }
 }
 
@@ -70,15 +86,53 @@ pub struct ChatConfig {
     pub roles: BTreeMap<String, String>,
 }
 
+/// What records and messages have fields for.
+const FIELDS: [&str; 5] = ["role", "content", "tools", "prompt", "completion"];
+
 impl ChatConfig {
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
+
+    pub(super) fn validate(&self, key: &str) -> Result<()> {
+        let wrong = |name: &str, problem: String| Err(Error::config(format!("{key}.{name}"), problem));
+        if let Some(date) = self.date.as_ref().filter(|date| !is_date(date)) {
+            return wrong("date", format!("{date:?} is not a date; write it as \"2026-11-28\""));
+        }
+        match &self.learn {
+            Learn::Roles(roles) if roles.is_empty() => {
+                let problem = "no role, so nothing would be learned from; name some, such as \"assistant\"";
+                return wrong("learn", problem.to_owned());
+            }
+            Learn::All | Learn::Last | Learn::Roles(_) => {}
+        }
+        if let Some(TurnConfig { begin, end }) = &self.turn {
+            for (name, text) in [("turn.begin", begin), ("turn.end", end)] {
+                if text.is_empty() {
+                    return wrong(name, "it is empty; write the text that the template has there".to_owned());
+                }
+            }
+        }
+        if let Some(name) = self.fields.keys().find(|name| !FIELDS.contains(&name.as_str())) {
+            return wrong("fields", format!("unknown name {name:?}; the names are {}", FIELDS.join(", ")));
+        }
+        for (table, names) in [("fields", &self.fields), ("roles", &self.roles)] {
+            if let Some((name, _)) = names.iter().find(|(_, other)| other.is_empty()) {
+                return wrong(table, format!("{name:?} stands for nothing; give it a name, or remove it"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a text is a date, as ISO 8601 writes it, and nothing else.
+fn is_date(text: &str) -> bool {
+    let read = text.parse::<toml::value::Datetime>();
+    read.is_ok_and(|read| read.date.is_some() && read.time.is_none() && read.offset.is_none())
 }
 
 /// Which turns of a conversation are learned from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase", expecting = "must be \"all\", \"last\", or a list of roles")]
 pub enum Learn {
     /// All of the assistant's.
@@ -89,6 +143,24 @@ pub enum Learn {
     /// All of these roles.
     #[serde(untagged)]
     Roles(Vec<String>),
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Learn {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Learn".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "Which turns of a conversation are learned from: \"all\" of the assistant's, its \"last\" one, \
+                            or those of a list of roles.",
+            "anyOf": [
+                { "type": "string", "enum": ["all", "last"] },
+                { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+            ],
+        })
+    }
 }
 
 /// The text around a turn that is learned from.
@@ -103,23 +175,6 @@ pub struct TurnConfig {
     pub begin: String,
     /// What ends it. It is learned from.
     pub end: String,
-}
-
-/// What happens to a conversation that is longer than a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Truncate {
-    /// Its oldest turns leave, whole; the system prompt stays. One whose last turns do not fit is left out.
-    #[default]
-    Turns,
-    /// Its first ids are cut off.
-    Start,
-    /// Its last ids are cut off.
-    End,
-    /// It is left out.
-    Drop,
 }
 
 /// How the text is encoded where the model begins to write.
@@ -167,6 +222,20 @@ impl FimConfig {
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
+
+    pub(super) fn validate(&self, key: &str) -> Result<()> {
+        self.check_bounds(key)?;
+        let tokens = [("prefix", &self.prefix), ("suffix", &self.suffix), ("middle", &self.middle)];
+        for (nth, (name, token)) in tokens.iter().enumerate() {
+            let problem = match tokens[..nth].iter().find(|(_, other)| other == token) {
+                _ if token.is_empty() => "it is empty; name a special token of the tokenizer".to_owned(),
+                Some((other, _)) => format!("it is {token:?}, as `{other}` is; each has a token of its own"),
+                None => continue,
+            };
+            return Err(Error::config(format!("{key}.{name}"), problem));
+        }
+        Ok(())
+    }
 }
 
 impl Bounded for FimConfig {
@@ -174,4 +243,33 @@ impl Bounded for FimConfig {
         ("rate", Bound::Within(0.0, 1.0), |fim| fim.rate.number()),
         ("spm", Bound::Within(0.0, 1.0), |fim| fim.spm.number()),
     ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_learned_from_is_read_and_written() {
+        for (text, value) in [
+            ("\"all\"", Learn::All),
+            ("\"last\"", Learn::Last),
+            ("[\"user\"]", Learn::Roles(vec!["user".to_owned()])),
+        ] {
+            assert_eq!(serde_json::from_str::<Learn>(text).unwrap(), value);
+            assert_eq!(serde_json::to_string(&value).unwrap(), text);
+        }
+        let error = serde_json::from_str::<Learn>("\"first\"").unwrap_err().to_string();
+        assert!(error.contains("must be \"all\", \"last\", or a list of roles"), "{error}");
+    }
+
+    #[test]
+    fn a_date_is_a_day_that_there_is() {
+        for date in ["2026-11-28", "2024-02-29"] {
+            assert!(is_date(date), "{date}");
+        }
+        for date in ["2026-02-29", "28.11.2026", "2026-11", "2026-11-28T10:00:00", "10:00:00", "today", ""] {
+            assert!(!is_date(date), "{date}");
+        }
+    }
 }

@@ -90,6 +90,7 @@ impl<'a> ImportTarget<'a> {
         let id_bytes: Vec<u8> = held.iter().flat_map(|id| id.to_le_bytes()).collect();
         self.writer.document(&StoredDocument {
             ids: Some(&held),
+            masked: &[],
             start: (place.start, 0),
             digest: digest(&id_bytes),
             share: 1.0,

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use tokio::task::JoinHandle;
 
 use super::TokenCache;
-use crate::document::SplitEvent;
+use crate::document::{Mask, SplitEvent};
 use crate::error::{Error, Result};
 use crate::segment::{SEGMENT_BYTES, SegmentWriter, StoredDocument};
 
@@ -52,6 +52,8 @@ struct Split {
 #[derive(Debug, Default)]
 struct Chunk {
     ids: Vec<u32>,
+    /// How many masked ranges the ids have.
+    masked: usize,
     /// The steps, each with the slot of its segment.
     steps: Vec<(usize, Step)>,
 }
@@ -68,6 +70,7 @@ impl Chunk {
 enum Step {
     Document {
         ids: Range<usize>,
+        mask: Mask,
         start: (u64, u64),
         text_bytes: usize,
     },
@@ -119,11 +122,13 @@ impl Recorder {
     }
 
     /// Takes the next document of the lane: the ordinal of its split, a function that appends its ids with nothing around
-    /// them, where it begins (byte, and line from 0 where lines are counted), and the length of its text.
+    /// them, its mask in places of these ids, where it begins (byte, and line from 0 where lines are counted), and the
+    /// length of its text.
     pub(crate) fn document(
         &mut self,
         split: u64,
         append_ids: impl FnOnce(&mut Vec<u32>),
+        mask: Mask,
         start: (u64, u64),
         text_bytes: usize,
     ) {
@@ -131,7 +136,8 @@ impl Recorder {
         let at = self.chunk.ids.len();
         append_ids(&mut self.chunk.ids);
         let ids = at..self.chunk.ids.len();
-        self.chunk.steps.push((slot, Step::Document { ids, start, text_bytes }));
+        self.chunk.masked += mask.masked().len();
+        self.chunk.steps.push((slot, Step::Document { ids, mask, start, text_bytes }));
     }
 
     /// Notes that the tokenizer refused a document of a split. Each epoch must report it, so the split is not cached.
@@ -215,7 +221,8 @@ impl Out {
     }
 
     fn write_chunk(&self, chunk: &Chunk, writers: &mut Vec<Option<SegmentWriter>>) -> Result<()> {
-        if !self.cache.takes(self.cache.stored_bytes(chunk.ids.len(), chunk.steps.len())) {
+        let bytes = self.cache.stored_bytes(chunk.ids.len(), chunk.steps.len(), chunk.masked);
+        if !self.cache.takes(bytes) {
             self.finish(writers)?;
             self.cache.close(match self.cache.directory.is_dir() {
                 true => "its limit is reached; splits that are not cached are tokenized again",
@@ -229,11 +236,12 @@ impl Out {
             }
             let writer = &mut writers[*slot];
             match step {
-                Step::Document { ids, start, text_bytes } => {
-                    let ids = Some(&chunk.ids[ids.clone()]);
+                Step::Document { ids, mask, start, text_bytes } => {
+                    let (ids, masked) = (Some(&chunk.ids[ids.clone()]), mask.masked());
                     let (start, text_bytes, digest, share) = (*start, *text_bytes, DELIVERED, 1.0);
                     self.begun(writer)?.document(&StoredDocument {
                         ids,
+                        masked,
                         start,
                         digest,
                         share,
@@ -285,5 +293,47 @@ impl Out {
             self.cache.add(&path);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{ByteCount, SourceConfig, TokenCacheConfig};
+    use crate::segment::EntryEnd;
+    use crate::shards::Manifest;
+
+    #[test]
+    fn masks_are_recorded_with_their_ids() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let config = TokenCacheConfig { path: directory.path().to_owned(), limit: ByteCount::mib(64) };
+        let manifest = Manifest::new("bytes".to_owned(), 257, SourceConfig::default(), Vec::new());
+        let cache = TokenCache::open(&config, &manifest, "train").expect("it opens");
+        let documents: [(&[u32], &[Range<usize>]); 4] =
+            [(&[1, 2, 3], &[0..1, 2..3]), (&[], &[]), (&[4, 5], &[]), (&[6, 7, 8, 9], &[1..2, 3..4])];
+        let masks = documents.map(|(_, masked)| {
+            let mut mask = Mask::default();
+            masked.iter().for_each(|range| mask.mask(range.clone()));
+            mask
+        });
+        // Two splits that are read side by side.
+        let mut recorder = Recorder::new(cache.clone());
+        (0..2).for_each(|split| recorder.event(SplitEvent::Begin { split, number: 10 + split as u32 }));
+        for (start, ((ids, _), mask)) in (0..).zip(documents.iter().zip(&masks)) {
+            let append = |into: &mut Vec<u32>| into.extend_from_slice(ids);
+            (0..2).for_each(|split| recorder.document(split, append, mask.clone(), (start, 0), ids.len()));
+        }
+        (0..2).for_each(|split| recorder.event(SplitEvent::End { split }));
+        drop(recorder);
+        for number in 10..12 {
+            let tokens = cache.tokens(number).expect("it was recorded");
+            let mut before = EntryEnd::default();
+            for (nth, mask) in masks.iter().enumerate() {
+                let end = tokens.entry(nth).expect("an entry").end;
+                let stored = std::mem::replace(&mut before, end)..end;
+                assert_eq!(&tokens.mask(&stored, nth).expect("a mask"), mask);
+            }
+            assert_eq!((tokens.documents(), tokens.masked()), (4, 4));
+        }
     }
 }

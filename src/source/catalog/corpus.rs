@@ -30,6 +30,7 @@ use crate::source::content::{Content, Pipe};
 use crate::source::formats::{Candidate, Opened, SourceFormat, Unopened};
 use crate::source::interleave;
 use crate::source::layout::{Laid, Layout};
+use crate::source::rendering::Rendering;
 use crate::source::split_size::{LONGEST, SplitSize};
 use crate::store::{Cancellable, FileOpener, Stores};
 use crate::tasks::blocking;
@@ -71,16 +72,18 @@ impl Corpus {
     pub(crate) async fn new(
         files: Files,
         sources: Vec<Resolved>,
+        renderings: Vec<Option<Arc<Rendering>>>,
         stores: Arc<Stores>,
         cancellable: &Cancellable,
     ) -> Result<Self> {
-        let formats = sources.iter().enumerate().map(|(index, source)| {
+        let formats = sources.iter().zip(renderings).enumerate().map(|(index, (source, rendering))| {
             let first = files.partition_point(|file| file.source < index);
             let behind = files.partition_point(|file| file.source <= index);
             SourceFormat::new(
                 index,
                 &source.reads,
                 SplitSize::new(&files[first..behind], source.settings.split),
+                rendering,
             )
         });
         let formats = formats.collect::<Result<_>>()?;
@@ -220,6 +223,11 @@ impl Corpus {
     /// Whether some of these files are in stores, or were when token shards were made of them.
     pub(crate) fn is_of_stores(&self, files: Range<usize>) -> bool {
         self.is_remote && self.files[files].iter().any(|file| file.location.is_remote())
+    }
+
+    /// How the records of a source become texts, if they have to be rendered when they are read.
+    pub(crate) fn rendering(&self, source: usize) -> Option<&Arc<Rendering>> {
+        self.formats.get(source)?.rendering.as_ref()
     }
 
     pub(crate) fn format(&self, file: u32) -> &SourceFormat {

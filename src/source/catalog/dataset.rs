@@ -50,6 +50,10 @@ pub(crate) fn with_files(key: &str, config: &SourceConfig) -> Result<SourceConfi
     };
     let files = dataset.files()?;
     let kind = dataset.kind(&files)?;
+    if kind == SourceKind::Text && config.task.reads_records() {
+        let problem = "its files are plain text, which has no messages, prompts and completions; remove it";
+        return Err(dataset.problem("task", problem));
+    }
     Ok(SourceConfig {
         kind,
         paths: files.iter().map(|path| pattern(path)).collect(),

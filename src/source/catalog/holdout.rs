@@ -1,6 +1,7 @@
 //! Which documents are kept for validation.
 
-/// A share of the documents, drawn by a digest of their text, and which side of it a stream delivers.
+/// A share of the documents, drawn by a digest of their text, and which side of it a stream delivers. Of a document that
+/// a template renders, the text is the record that it is rendered from.
 ///
 /// A document is held out if the first eight bytes of its text's BLAKE3 digest, read as a little-endian number, are
 /// less than `fraction` times 2^64. So copies of one text fall on the same side, and the side depends on nothing else.

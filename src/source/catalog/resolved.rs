@@ -7,9 +7,10 @@ use std::sync::Arc;
 use super::dataset;
 use super::origin::Origin;
 use super::patterns::{self, expanded};
-use crate::config::{DocumentKind, SourceConfig, SourceKind};
+use crate::config::{DocumentKind, SourceConfig, SourceKind, TokenizerConfig};
 use crate::error::{Error, Result};
 use crate::shards::{ShardPlace, ShardSet, Shards};
+use crate::source::rendering::Rendering;
 use crate::store::Stores;
 use crate::tasks::blocking;
 
@@ -21,6 +22,19 @@ pub(crate) struct Resolved {
     /// The files and their format.
     pub(crate) reads: SourceConfig,
     pub(crate) origin: Origin,
+}
+
+/// What renders the records of each source, if something does. It reads the templates, on a blocking thread.
+pub(crate) async fn renderings(
+    sources: &[Resolved],
+    tokenizer: &TokenizerConfig,
+) -> Result<Vec<Option<Arc<Rendering>>>> {
+    let reads: Vec<SourceConfig> = sources.iter().map(|source| source.reads.clone()).collect();
+    let tokenizer = tokenizer.clone();
+    blocking("source", move || {
+        reads.iter().enumerate().map(|(index, source)| Rendering::new(index, source, &tokenizer)).collect()
+    })
+    .await
 }
 
 /// Resolves all sources. It looks at directories, on a blocking thread.

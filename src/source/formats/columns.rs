@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Fields, Schema};
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields, Schema};
 
 use super::decode::share;
+use super::format::TopField;
+use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, outermost};
 use crate::config::{SampleConfig, SourceConfig};
 use crate::error::{Error, Result, panic_message};
 use crate::source::excerpt::{excerpt, listed};
@@ -20,6 +22,7 @@ use crate::source::window::Window;
 mod absent;
 mod arrow;
 mod filter;
+mod json;
 mod messages;
 mod page;
 mod parquet;
@@ -27,7 +30,7 @@ mod parts;
 
 use absent::Absent;
 pub(crate) use arrow::ArrowFormat;
-use filter::{Filter, cell};
+use filter::{Filter, Scalar, cell};
 pub(crate) use parquet::ParquetFormat;
 
 /// The most batches decoded for one slab: reading pauses there even where few rows are documents.
@@ -36,7 +39,7 @@ const MOST_BATCHES: usize = 4;
 /// Which columns the documents of a table come from.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
-    text: String,
+    wanted: Wanted,
     /// The longest document, in bytes.
     max: usize,
     sample: Option<SampleConfig>,
@@ -46,10 +49,10 @@ pub(crate) struct Columns {
 
 impl Columns {
     /// The columns that a source wants, `source.<index>` of the config.
-    fn new(index: usize, config: &SourceConfig) -> Result<Self> {
+    fn new(index: usize, config: &SourceConfig, wanted: Wanted) -> Result<Self> {
         let filter = config.filter.as_deref().map(Filter::parse).transpose();
         Ok(Self {
-            text: config.field.clone().unwrap_or_default(),
+            wanted,
             max: config.max_document_bytes.as_usize(),
             sample: config.sample.clone(),
             filter: filter.map_err(|problem| Error::config(format!("source.{index}.where"), problem))?,
@@ -66,21 +69,31 @@ impl Columns {
     fn names(&self) -> Vec<&str> {
         let sample = self.sample.iter().map(|sample| sample.field.as_str());
         let filter = self.filter.iter().flat_map(|filter| filter.names());
-        std::iter::once(self.text.as_str()).chain(sample).chain(filter).collect()
+        let documents: Vec<&str> = match &self.wanted {
+            Wanted::Text(name) => vec![name],
+            Wanted::Record(names) => names.iter().flat_map(|name| [name.as_str(), outermost(name)]).collect(),
+        };
+        documents.into_iter().chain(sample).chain(filter).collect()
     }
 
-    /// Refuses a table without the text or weights, or with another type in them or in the columns of `where`.
+    /// Refuses a table without the text or weights, without any column of a record, or with another type in them or in
+    /// the columns of `where`.
     fn check(&self, path: &Path, schema: &Schema) -> Result<()> {
         let refuse = |problem: String| Error::Corpus { problem: format!("{}: {problem}", path.display()) };
         if let Some(filter) = &self.filter {
             let absent = filter.absent(path, |name| data_type(schema, name).map(drop).map_err(&refuse));
             self.absent.note(absent);
         }
-        let text = data_type(schema, &self.text).map_err(&refuse)?;
-        if !is_text(text) {
-            let of = excerpt(&text.to_string());
-            let problem = format!("column {:?} is {of} and not text; name a column of strings", self.text);
-            return Err(refuse(problem));
+        match &self.wanted {
+            Wanted::Text(name) => {
+                let text = data_type(schema, name).map_err(&refuse)?;
+                if !is_text(text) {
+                    let of = excerpt(&text.to_string());
+                    let problem = format!("column {name:?} is {of} and not text; name a column of strings");
+                    return Err(refuse(problem));
+                }
+            }
+            Wanted::Record(names) => check_record(names, schema).map_err(&refuse)?,
         }
         if let Some(SampleConfig { field, .. }) = &self.sample {
             let weight = data_type(schema, field).map_err(&refuse)?;
@@ -98,30 +111,77 @@ impl Columns {
 
     /// The documents of a batch.
     fn rows(&self, batch: &RecordBatch) -> Result<Rows, String> {
-        let text = column(batch, &self.text)?;
+        let cells = match &self.wanted {
+            Wanted::Text(name) => Cells::Text(column(batch, name)?),
+            Wanted::Record(names) => Cells::Record(of_record(names, batch.schema_ref(), batch.columns())),
+        };
         let weights = match &self.sample {
             None => None,
             Some(sample) => Some((column(batch, &sample.field)?, sample.clone())),
         };
         let wanted = self.filter.as_ref().map(|filter| filter.rows(batch)).transpose();
         let wanted = wanted.map_err(|problem| format!("where: {problem}"))?;
-        Ok(Rows { text, max: self.max, weights, wanted })
+        Ok(Rows { cells, len: batch.num_rows(), max: self.max, weights, wanted })
     }
 }
 
 /// The columns of one batch that its documents come from.
 #[derive(Debug)]
 struct Rows {
-    text: ArrayRef,
+    cells: Cells,
+    len: usize,
     max: usize,
     weights: Option<(ArrayRef, SampleConfig)>,
     /// For each row, whether it passes the filter.
     wanted: Option<Vec<bool>>,
 }
 
+/// The columns of one batch that its documents are in.
+#[derive(Debug)]
+enum Cells {
+    Text(ArrayRef),
+    /// Those of a record, each with its field.
+    Record(Vec<(FieldRef, ArrayRef)>),
+}
+
+impl Cells {
+    /// Gives `note` the bytes of the document in a row and its whole length, if it has one: at most one byte more than
+    /// `max` of them count.
+    fn document(&self, index: usize, max: usize, note: impl FnOnce(&[u8], usize)) -> Result<(), String> {
+        match self {
+            // Columns of other types than text were refused when the file was opened.
+            Self::Text(text) => {
+                if let Some(bytes) = cell(text, index).bytes() {
+                    note(&bytes[..bytes.len().min(max + 1)], bytes.len());
+                }
+            }
+            Self::Record(columns) => {
+                let is_null = |(_, values): &(FieldRef, ArrayRef)| cell(values, index) == Scalar::Null;
+                if columns.iter().all(is_null) {
+                    return Ok(());
+                }
+                let mut record = Object::default();
+                for (field, values) in columns {
+                    let (name, is_json) = (field.name(), json::is_json(field));
+                    let out = record.field(name);
+                    let wrong = |what: String| format!("column {name:?} holds {what}");
+                    json::write(values, is_json, index, out, max).map_err(wrong)?;
+                    if out.len() > max {
+                        note(TOO_LONG, out.len());
+                        return Ok(());
+                    }
+                }
+                let record = record.finish();
+                note(&record, record.len());
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Rows {
     fn len(&self) -> usize {
-        self.text.len()
+        self.len
     }
 
     /// Appends the document of row `index` of the batch, which is row `row` of the file. A row without text has no
@@ -130,17 +190,13 @@ impl Rows {
         if self.wanted.as_ref().is_some_and(|wanted| !wanted[index]) {
             return;
         }
-        // Columns of other types than text were refused when the file was opened.
-        let Some(bytes) = cell(&self.text, index).bytes() else { return };
-        match self.share(index) {
-            Ok(share) => {
-                let held = &bytes[..bytes.len().min(self.max + 1)];
-                window.record(row, row + 1, held, bytes.len() as u64, share);
-            }
-            Err(what) => {
-                let problem = Problem::new(0, what, "mend the table, or name another column");
-                window.refuse_record(row, row + 1, problem);
-            }
+        let mut found = Ok(());
+        let read = self.cells.document(index, self.max, |bytes, len| {
+            found = self.share(index).map(|share| window.record(row, row + 1, bytes, len as u64, share));
+        });
+        if let Err(what) = read.and(found) {
+            let problem = Problem::new(0, what, "mend the table, or name another column");
+            window.refuse_record(row, row + 1, problem);
         }
     }
 
@@ -161,6 +217,39 @@ fn is_text(of: &DataType) -> bool {
         DataType::Null => true,
         _ => false,
     }
+}
+
+/// The columns of a record in a table, each with its field.
+fn of_record<T: Clone>(names: &[String], schema: &Schema, columns: &[T]) -> Vec<(FieldRef, T)> {
+    let found = columns_of(names, |name| schema.index_of(name).ok());
+    found.into_iter().map(|column| (schema.fields()[column].clone(), columns[column].clone())).collect()
+}
+
+/// The problem of a table that has no column of a record, or one of a type that JSON does not have.
+fn check_record(names: &[String], schema: &Schema) -> Result<(), String> {
+    let columns = of_record(names, schema, &vec![(); schema.fields().len()]);
+    if columns.is_empty() {
+        let there: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        return Err(no_column(names, &listed(&there)));
+    }
+    let wrong = |(field, ()): &(FieldRef, ())| {
+        let what = json::unwritable(field.data_type())?;
+        Some(format!("column {:?} holds {what}; write the table without it", field.name()))
+    };
+    columns.iter().find_map(wrong).map_or(Ok(()), Err)
+}
+
+/// The columns of a table as fields of a record.
+fn top_fields(fields: &Fields) -> Vec<TopField> {
+    let has_objects = |of: &DataType| match of {
+        DataType::List(item) | DataType::LargeList(item) => matches!(item.data_type(), DataType::Struct(_)),
+        _ => false,
+    };
+    let field = |field: &FieldRef| TopField {
+        name: field.name().clone(),
+        has_objects: has_objects(field.data_type()),
+    };
+    fields.iter().map(field).collect()
 }
 
 /// The dotted names of the columns that may hold documents, in structs too.

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
 
 use super::chunks::Chunks;
-use super::decode::share;
+use super::decode::{share, utf8};
 use super::format::{Format, Opened, Unopened};
 use super::records::{Damaged, Records, Stop, small_layout};
+use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, write_text};
 use crate::config::{CsvConfig, SampleConfig, SourceConfig};
 use crate::error::{Error, Result};
 use crate::source::content::{Content, packed};
@@ -33,7 +34,7 @@ pub(crate) struct Csv {
     /// None if no field is enclosed in quotes.
     quote: Option<u8>,
     escape: Option<u8>,
-    field: String,
+    wanted: Wanted,
     sample: Option<SampleConfig>,
     /// The longest document, in bytes.
     max: usize,
@@ -42,14 +43,14 @@ pub(crate) struct Csv {
 
 impl Csv {
     /// `delimiter` is for tables whose config names none.
-    pub(crate) fn new(delimiter: u8, config: &SourceConfig) -> Self {
+    pub(crate) fn new(delimiter: u8, config: &SourceConfig, wanted: Wanted) -> Self {
         let CsvConfig { delimiter: other, quote, escape } = &config.csv;
         let first = |text: &String| text.bytes().next();
         Self {
             delimiter: other.as_ref().and_then(first).unwrap_or(delimiter),
             quote: first(quote),
             escape: escape.as_ref().and_then(first),
-            field: config.field.clone().unwrap_or_default(),
+            wanted,
             sample: config.sample.clone(),
             max: config.max_document_bytes.as_usize(),
             zstd_window: config.zstd_window(),
@@ -98,7 +99,7 @@ impl Csv {
             scratch: vec![0; SCRATCH_BYTES],
             columns: 0,
             record: Boundary::default(),
-            text: (0, Field::default()),
+            document: Vec::new(),
             weight: None,
             first: 0,
         };
@@ -115,8 +116,9 @@ impl Csv {
             Ok(header) => header,
             Err(problem) => return Ok(Box::new(Damaged(problem))),
         };
+        let of = |name: &str| names.iter().position(|column| column == name);
         let column = |name: &String| {
-            names.iter().position(|column| column == name).ok_or_else(|| {
+            of(name).ok_or_else(|| {
                 let else_split = if names.len() == 1 { ", or set csv.delimiter" } else { "" };
                 let problem = format!(
                     "{}: there is no column {name:?}; the header has {}; name one of them{else_split}",
@@ -126,7 +128,17 @@ impl Csv {
                 Error::Corpus { problem }
             })
         };
-        table.text.0 = column(&self.field)?;
+        let columns = match &self.wanted {
+            Wanted::Text(name) => vec![column(name)?],
+            Wanted::Record(wanted) => columns_of(wanted, of),
+        };
+        if let (Wanted::Record(wanted), []) = (&self.wanted, &columns[..]) {
+            let problem = format!("{}: {}", path.display(), no_column(wanted, &listed(&names)));
+            return Err(Error::Corpus { problem });
+        }
+        let named =
+            |nth: usize| NamedField { column: nth, name: names[nth].clone(), field: Field::default() };
+        table.document = columns.into_iter().map(named).collect();
         let weight = self.sample.as_ref().map(|sample| column(&sample.field)).transpose()?;
         table.weight = weight.map(|column| (column, Field::default()));
         (table.columns, table.first) = (names.len(), first);
@@ -144,11 +156,19 @@ struct CsvTable {
     columns: usize,
     /// The place of the current record, and how many line ends of blank lines come before its first field.
     record: Boundary,
-    /// The wanted columns, and their fields in the current record.
-    text: (usize, Field),
+    /// The columns of the document and of its weight, and their fields in the current record.
+    document: Vec<NamedField>,
     weight: Option<(usize, Field)>,
     /// Where the first record after the header begins.
     first: u64,
+}
+
+/// A column of the document, and its field in the current record.
+#[derive(Debug)]
+struct NamedField {
+    column: usize,
+    name: String,
+    field: Field,
 }
 
 /// One field, unquoted: the part that is held, and the length of all of it.
@@ -216,20 +236,20 @@ impl CsvTable {
 
     /// Reads the wanted fields of the record at `from`.
     fn next(&mut self, from: u64) -> Result<Next> {
-        let (mut text, mut weight) = (std::mem::take(&mut self.text), self.weight.take());
-        text.1.clear();
+        let (mut document, mut weight) = (std::mem::take(&mut self.document), self.weight.take());
+        document.iter_mut().for_each(|named| named.field.clear());
         if let Some((_, field)) = &mut weight {
             field.clear();
         }
         let found = self.walk(from, |column, part, max| {
-            if column == text.0 {
-                text.1.push(part, max);
+            if let Some(named) = document.iter_mut().find(|named| named.column == column) {
+                named.field.push(part, max);
             }
             if let Some((_, field)) = weight.as_mut().filter(|(of, _)| *of == column) {
                 field.push(part, max);
             }
         });
-        (self.text, self.weight) = (text, weight);
+        (self.document, self.weight) = (document, weight);
         found
     }
 
@@ -297,15 +317,37 @@ impl CsvTable {
             return window.refuse_record(from, next, Problem::new(0, what, remedy));
         }
         match self.share() {
-            Ok(share) => {
-                let (_, Field { bytes, len }) = &self.text;
-                window.record(from, next, bytes, *len, share);
-            }
+            Ok(share) => match (&self.csv.wanted, &self.document[..]) {
+                (Wanted::Text(_), [NamedField { field: Field { bytes, len }, .. }]) => {
+                    window.record(from, next, bytes, *len, share);
+                }
+                _ => match self.object() {
+                    Ok((bytes, len)) => window.record(from, next, &bytes, len, share),
+                    Err(problem) => window.refuse_record(from, next, problem),
+                },
+            },
             Err(what) => {
                 let problem = Problem::new(0, what, "mend the record, or name another column");
                 window.refuse_record(from, next, problem);
             }
         }
+    }
+
+    /// The record as an object of JSON, and its length; nothing if all of its fields are empty.
+    fn object(&self) -> Result<(Vec<u8>, u64), Problem> {
+        let len = self.document.iter().map(|named| named.field.len).sum();
+        if len > self.csv.max as u64 {
+            return Ok((TOO_LONG.to_vec(), len));
+        }
+        let mut object = Object::default();
+        for NamedField { name, field, .. } in self.document.iter().filter(|_| len > 0) {
+            // A place within the field is not a place in the file.
+            let text = utf8(&field.bytes).map_err(|problem| Problem { offset: 0, ..problem })?;
+            write_text(text, object.field(name));
+        }
+        let bytes = object.finish();
+        let len = bytes.len() as u64;
+        Ok((bytes, len))
     }
 
     /// The share of epochs that include the record's document, or the problem of its weight.

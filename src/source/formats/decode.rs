@@ -28,20 +28,28 @@ pub(crate) fn truncated(bytes: &[u8], max: usize) -> &[u8] {
     }
 }
 
-/// Appends the text in `line`, which is one JSON object; nothing where the text, or an object around it, is null.
-/// Returns the share of epochs that include its document: its weight over the largest, at most 1, and 1 without
-/// weights. Of equal keys the last counts.
+/// Appends the text in `line`, which is one JSON object; nothing where the text, or an object around it, is null. If the
+/// whole object is wanted, appends the line. Returns the share of epochs that include its document: its weight over the
+/// largest, at most 1, and 1 without weights. Of equal keys the last counts.
 ///
 /// All of the line must be JSON, but nothing else of it is kept. After a problem, ignore what was appended.
 pub(crate) fn json(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
-    if let (None, [key]) = (&paths.weight, &*paths.text.parts) {
+    if let (Some(text), None) = (&paths.text, &paths.weight)
+        && let [key] = &*text.parts
+    {
         let start = out.len();
         if flat::text(line, key, out).is_some() {
             return Ok(1.0);
         }
         out.truncate(start);
     }
-    fields::find(line, paths, out)
+    let is_whole = paths.text.is_none();
+    // What renders a whole record reads its JSON.
+    let share = if is_whole && paths.weight.is_none() { 1.0 } else { fields::find(line, paths, out)? };
+    if is_whole {
+        out.push_str(line);
+    }
+    Ok(share)
 }
 
 /// The share of epochs that include a document of `weight`, if `max` is the largest weight that counts; or the weight's
@@ -67,6 +75,11 @@ pub(crate) struct Bound {
 impl Bound {
     pub(crate) fn new(config: &SourceConfig) -> Self {
         Self { max: config.max_document_bytes.0, cuts: config.oversize == Oversize::Truncate }
+    }
+
+    /// Whether a record of `len` bytes is too long.
+    pub(crate) fn is_exceeded(self, len: u64) -> bool {
+        len > self.max
     }
 
     /// How many of `len` bytes are held: at most one more than the bound.
@@ -114,7 +127,7 @@ mod tests {
         let mut out = String::new();
         let share = json(
             line,
-            &Json { text: FieldPath::new("a.text"), weight: Some((FieldPath::new(path), 4.0)) },
+            &Json { text: Some(FieldPath::new("a.text")), weight: Some((FieldPath::new(path), 4.0)) },
             &mut out,
         );
         share.map(|share| (out, share)).map_err(|p| p.what)
@@ -145,6 +158,20 @@ mod tests {
         for (line, path, what) in cases {
             assert_eq!(weighted(line, path), Err(what.to_owned()), "{line}");
         }
+    }
+
+    #[test]
+    fn a_whole_record_has_a_weight_too() {
+        let whole = |line: &str, weight: Option<&str>| {
+            let weight = weight.map(|path| (FieldPath::new(path), 4.0));
+            let mut out = "kept ".to_owned();
+            let share = json(line, &Json { text: None, weight }, &mut out);
+            share.map(|share| (out.split_off(5), share)).map_err(|p| p.what)
+        };
+        let line = r#"{"messages": [], "w": 1}"#;
+        assert_eq!(whole(line, None), Ok((line.to_owned(), 1.0)));
+        assert_eq!(whole(line, Some("w")), Ok((line.to_owned(), 0.25)));
+        assert_eq!(whole(line, Some("v")), Err("there is no field `v`".to_owned()));
     }
 
     #[test]

@@ -53,6 +53,19 @@ pub(crate) trait Format: Debug + Send + Sync {
     fn fields(&self, _: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
         Ok(Ok(Vec::new()))
     }
+
+    /// The fields at the top of a record, whatever they hold, if records have fields; or the file's problem.
+    fn top_fields(&self, _: Unopened<'_>) -> Result<Result<Vec<TopField>, Problem>> {
+        Ok(Ok(Vec::new()))
+    }
+}
+
+/// A field at the top of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TopField {
+    pub(crate) name: String,
+    /// Whether it holds a list of objects.
+    pub(crate) has_objects: bool,
 }
 
 /// A file of an opener, for a format to open, if it reads any.

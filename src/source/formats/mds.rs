@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::decode::{Bound, Text};
+use super::decode::{Bound, Text, utf8};
 use super::format::{Format, Opened, Unopened};
 use super::records::{Records, Stop};
+use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, write_text};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::source::content::{Content, ReadEnd, packed};
@@ -37,16 +38,16 @@ const MOST_DESCRIPTION: u64 = 1 << 20;
 /// The most samples that a shard may claim: its length is a number of 32 bits, and 64 bytes are a short sample.
 const MOST_SAMPLES: u64 = 1 << 26;
 
-/// Which column of the samples is the text.
+/// Which columns of the samples are documents.
 #[derive(Clone, Debug)]
 pub(crate) struct Mds {
-    field: String,
+    wanted: Wanted,
     bound: Bound,
 }
 
 impl Mds {
-    pub(crate) fn new(config: &SourceConfig) -> Self {
-        Self { field: config.field.clone().unwrap_or_default(), bound: Bound::new(config) }
+    pub(crate) fn new(config: &SourceConfig, wanted: Wanted) -> Self {
+        Self { wanted, bound: Bound::new(config) }
     }
 }
 
@@ -110,26 +111,59 @@ impl Mds {
             Ok(opened) => opened,
             Err(problem) => return Ok(Err(problem)),
         };
-        // A dotted name may lead into a JSON column.
-        let (name, path) = match self.field.split_once('.') {
-            Some((name, path)) if !names.contains(&self.field) => (name, Some(path)),
-            _ => (self.field.as_str(), None),
+        let document = match &self.wanted {
+            Wanted::Text(field) => text_column(field, &samples, &names, &encodings)?,
+            Wanted::Record(wanted) => record_columns(wanted, &samples, &names, &encodings)?,
         };
-        let column = samples.column(name, &names)?;
-        let encoding = encodings[column].as_str();
-        let is_text = match path {
-            None => matches!(encoding, "str" | "bytes"),
-            Some(_) => encoding == "json",
-        };
-        if !is_text {
-            return Err(samples.refuse(&format!(
-                "column {name:?} is {} and not text; name a column of str, bytes or a field of json",
-                excerpt(encoding)
-            )));
-        }
-        let json = path.map(Json::text);
-        Ok(Ok(Shard { bound: self.bound, samples, column, json }))
+        Ok(Ok(Shard { bound: self.bound, samples, document }))
     }
+}
+
+/// The column of the text, and the path of the text within it.
+fn text_column(field: &str, samples: &Samples, names: &[String], encodings: &[String]) -> Result<Columns> {
+    // A dotted name may lead into a JSON column.
+    let (name, path) = match field.split_once('.') {
+        Some((name, path)) if !names.iter().any(|name| name == field) => (name, Some(path)),
+        _ => (field, None),
+    };
+    let column = samples.column(name, names)?;
+    let encoding = encodings[column].as_str();
+    let is_text = match path {
+        None => matches!(encoding, "str" | "bytes"),
+        Some(_) => encoding == "json",
+    };
+    if !is_text {
+        return Err(samples.refuse(&format!(
+            "column {name:?} is {} and not text; name a column of str, bytes or a field of json",
+            excerpt(encoding)
+        )));
+    }
+    Ok(Columns::Text(column, path.map(Json::text)))
+}
+
+/// The columns of a record.
+fn record_columns(
+    wanted: &[String],
+    samples: &Samples,
+    names: &[String],
+    encodings: &[String],
+) -> Result<Columns> {
+    let columns = columns_of(wanted, |wanted| names.iter().position(|name| name == wanted));
+    if columns.is_empty() {
+        return Err(samples.refuse(&no_column(wanted, &listed(names))));
+    }
+    let column = |column: usize| {
+        let (name, encoding) = (&names[column], encodings[column].as_str());
+        match encoding {
+            "str" | "bytes" => Ok((column, name.clone(), false)),
+            "json" => Ok((column, name.clone(), true)),
+            _ => Err(samples.refuse(&format!(
+                "column {name:?} is {} and not text; write it as str, bytes or json",
+                excerpt(encoding)
+            ))),
+        }
+    };
+    columns.into_iter().map(column).collect::<Result<_>>().map(Columns::Record)
 }
 
 /// Reads a shard's offsets and columns, or returns their problem.
@@ -273,15 +307,54 @@ impl Samples {
 struct Shard {
     bound: Bound,
     samples: Samples,
-    column: usize,
-    json: Option<Json>,
+    document: Columns,
+}
+
+/// The columns that documents are in.
+#[derive(Debug)]
+enum Columns {
+    /// One, with the path of the text if it is JSON.
+    Text(usize, Option<Json>),
+    /// Those of a record, each with its name and whether it is JSON.
+    Record(Vec<(usize, String, bool)>),
 }
 
 impl Shard {
-    /// The text of sample `number`, or the sample's problem.
+    /// The document of sample `number`, or the sample's problem.
     fn text(&mut self, number: u64) -> Result<Result<Text, Problem>> {
-        let bytes = self.samples.bytes(number, self.column, |len| self.bound.held(len))?;
-        Ok(bytes.and_then(|(bytes, len)| self.bound.text(bytes, len, self.json.as_ref())))
+        let (bound, samples) = (self.bound, &mut self.samples);
+        let columns = match &self.document {
+            Columns::Text(column, json) => {
+                let bytes = samples.bytes(number, *column, |len| bound.held(len))?;
+                return Ok(bytes.and_then(|(bytes, len)| bound.text(bytes, len, json.as_ref())));
+            }
+            Columns::Record(columns) => columns,
+        };
+        let (mut object, mut whole, mut is_empty) = (Object::default(), 0, true);
+        for (column, name, is_json) in columns {
+            let (bytes, len) = match samples.bytes(number, *column, |len| bound.held(len))? {
+                Ok(found) => found,
+                Err(problem) => return Ok(Err(problem)),
+            };
+            (whole, is_empty) = (whole + len, is_empty && matches!(&bytes[..], b"" | b"null"));
+            if bound.is_exceeded(whole) {
+                return Ok(Ok((TOO_LONG.to_vec(), whole)));
+            }
+            let added = utf8(&bytes).and_then(|text| {
+                if *is_json {
+                    return object.json(name, text);
+                }
+                write_text(text, object.field(name));
+                Ok(())
+            });
+            if let Err(problem) = added {
+                // A place within the column is not a place in the file.
+                return Ok(Err(Problem { offset: 0, ..problem }));
+            }
+        }
+        let record = if is_empty { Vec::new() } else { object.finish() };
+        let len = record.len() as u64;
+        Ok(Ok((record, len)))
     }
 }
 

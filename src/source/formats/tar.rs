@@ -2,7 +2,7 @@
 //!
 //! A place is the offset of a sample's first header in the archive's text, in bytes. Only reading from a header tells
 //! where the next one is: a file is one split, unless the source is small. Other members are skipped. Archives that
-//! follow one another in a file are read as one. Held in memory: the wanted member, up to the bound on a document.
+//! follow one another in a file are read as one. Held in memory: the wanted members, up to the bound on a document.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,6 +16,7 @@ use tar::{Archive, Entry, EntryType};
 use super::decode::{Bound, Text};
 use super::format::{Format, Opened, Unopened};
 use super::records::{Records, Stop};
+use super::wanted::Wanted;
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::source::content::Content;
@@ -27,8 +28,10 @@ use crate::source::window::{WINDOW_DOCUMENTS, Window};
 use crate::store::Stored;
 
 mod input;
+mod record;
 
 use input::{Input, SharedInput};
+use record::Members;
 
 /// Headers and members begin at multiples of this many bytes.
 const BLOCK: u64 = 512;
@@ -40,37 +43,36 @@ const LOOKED_AT_BYTES: u64 = 1 << 20;
 /// The message for an archive that stops before its end mark.
 const CUT: &str = "the archive is cut off: it ends without the blocks of zeros that mark its end";
 
-/// Which member of a sample is its text.
+/// Which member of a sample is its text, or that all JSON members are its record.
 #[derive(Clone, Debug)]
 pub(crate) struct Tar {
-    field: String,
+    wanted: Wanted,
     bound: Bound,
     zstd_window: u64,
 }
 
 impl Tar {
-    pub(crate) fn new(config: &SourceConfig) -> Self {
-        Self {
-            field: config.field.clone().unwrap_or_default(),
-            bound: Bound::new(config),
-            zstd_window: config.zstd_window(),
-        }
+    pub(crate) fn new(config: &SourceConfig, wanted: Wanted) -> Self {
+        Self { wanted, bound: Bound::new(config), zstd_window: config.zstd_window() }
     }
 
-    /// Whether a member with this extension, in any case, is wanted: as the text itself, or for the text at a path in
-    /// its JSON.
-    fn wants(&self, extension: &str) -> Option<Option<Json>> {
-        let (start, rest) = self.field.split_at_checked(extension.len())?;
+    /// What a member with this extension, in any case, is wanted for, if it is.
+    fn wants(&self, extension: &str) -> Option<Member> {
+        let field = match &self.wanted {
+            Wanted::Text(field) => field,
+            Wanted::Record(_) => return record::field(extension).map(Member::Field),
+        };
+        let (start, rest) = field.split_at_checked(extension.len())?;
         if !start.eq_ignore_ascii_case(extension) {
             return None;
         }
         match rest.strip_prefix('.') {
-            None => rest.is_empty().then_some(None),
-            Some(path) => Some(Some(Json::text(path))),
+            None => rest.is_empty().then_some(Member::Text(None)),
+            Some(path) => Some(Member::Text(Some(Json::text(path)))),
         }
     }
 
-    /// Reads the text of a member that is wanted.
+    /// Reads a member that is wanted: all of it, or the text within its JSON.
     fn read(&self, json: Option<&Json>, entry: &mut Entry<'_, impl Read>) -> io::Result<MemberText> {
         let (len, mut bytes) = (entry.size(), Vec::new());
         let held = self.bound.held(len);
@@ -138,6 +140,16 @@ struct Sample {
     start: u64,
     /// Its text, and whether that is all of a member and not a field of its JSON.
     found: Option<(bool, MemberText)>,
+    /// The members of its record.
+    record: Members,
+}
+
+/// What a member is wanted for.
+enum Member {
+    /// As the text itself, or for the text at a path in its JSON.
+    Text(Option<Json>),
+    /// As this field of the record.
+    Field(String),
 }
 
 /// A sample's text, or its problem.
@@ -175,7 +187,7 @@ impl Records for Samples {
             members += 1;
             if sample.as_ref().is_none_or(|sample| sample.key != key) {
                 if let Some(done) = sample.take() {
-                    done.append(at, window);
+                    done.append(at, self.tar.bound, window);
                     if window.is_full() || window.bytes.len() >= full || members > WINDOW_DOCUMENTS {
                         return Ok(Stop::At(at));
                     }
@@ -183,13 +195,17 @@ impl Records for Samples {
                 if at >= end {
                     return Ok(Stop::At(at));
                 }
-                sample = Some(Sample { key: key.to_vec(), start: at, found: None });
+                let (found, record) = (None, Members::default());
+                sample = Some(Sample { key: key.to_vec(), start: at, found, record });
             }
             let Some(sample) = &mut sample else { continue };
-            let Some(json) = wanted else { continue };
-            match unread.map_or_else(|| self.tar.read(json.as_ref(), &mut entry), |problem| Ok(Err(problem)))
-            {
-                Ok(found) => sample.add(json.is_none(), found),
+            let Some(wanted) = wanted else { continue };
+            let json = if let Member::Text(json) = &wanted { json.as_ref() } else { None };
+            match unread.map_or_else(|| self.tar.read(json, &mut entry), |problem| Ok(Err(problem))) {
+                Ok(found) => match wanted {
+                    Member::Text(json) => sample.add(json.is_none(), found),
+                    Member::Field(field) => sample.record.add(field, found, self.tar.bound),
+                },
                 Err(e) => break (at, Some(e)),
             }
         };
@@ -216,12 +232,12 @@ impl Records for Samples {
             (None, None) => None,
         };
         if let Some(found) = found {
-            found.append(at, window);
+            found.append(at, self.tar.bound, window);
         }
         match (problem, sample) {
             (Some(_), None) if start >= end => return Ok(Stop::At(start)),
             (Some(problem), _) => window.refuse_record(start, start, problem),
-            (None, Some(done)) => done.append(at, window),
+            (None, Some(done)) => done.append(at, self.tar.bound, window),
             (None, None) => {}
         }
         Ok(next.map_or(Stop::End, Stop::At))
@@ -263,13 +279,12 @@ impl Sample {
         self.found = Some(found);
     }
 
-    /// Appends the sample's document, if it has one: a sample without the member has no text. The next one begins at
+    /// Appends the sample's document, if it has one: a sample without the members has none. The next one begins at
     /// `next`.
-    fn append(self, next: u64, window: &mut Window) {
-        match self.found {
-            None => {}
-            Some((_, Ok((text, len)))) => window.record(self.start, next, &text, len, 1.0),
-            Some((_, Err(problem))) => window.refuse_record(self.start, next, problem),
+    fn append(self, next: u64, bound: Bound, window: &mut Window) {
+        match self.found.map_or_else(|| self.record.record(bound), |(_, found)| found) {
+            Ok((text, len)) => window.record(self.start, next, &text, len, 1.0),
+            Err(problem) => window.refuse_record(self.start, next, problem),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::array::{JsonArray, is_array};
-use super::format::{Candidate, Format, Opened, Unopened};
+use super::format::{Candidate, Format, Opened, TopField, Unopened};
 use super::records::{Records, small_layout};
 use crate::config::{DocumentKind, SourceConfig, SourceKind};
 use crate::error::{Error, Result, Unit};
@@ -108,35 +108,52 @@ impl Format for Text {
         if !self.is_json {
             return Ok(Ok(vec![COLUMN.to_owned()]));
         }
-        let (stored, mut names) = (file.stored()?, BTreeSet::new());
+        let mut names = BTreeSet::new();
+        self.values(file.stored()?)?.iter().for_each(|value| strings(value, "", &mut names));
+        Ok(Ok(names.into_iter().collect()))
+    }
+
+    fn top_fields(&self, file: Unopened<'_>) -> Result<Result<Vec<TopField>, Problem>> {
+        let values = if self.is_json { self.values(file.stored()?)? } else { Vec::new() };
+        let Some(Value::Object(first)) = values.first() else { return Ok(Ok(Vec::new())) };
+        let has_objects =
+            |value: &Value| value.as_array().is_some_and(|list| list.iter().all(Value::is_object));
+        let field = |(name, value): (&String, &Value)| TopField {
+            name: name.clone(),
+            has_objects: has_objects(value),
+        };
+        Ok(Ok(first.iter().map(field).collect()))
+    }
+}
+
+impl Text {
+    /// The first values of a file of JSON.
+    fn values(&self, stored: Arc<dyn Stored>) -> Result<Vec<Value>> {
         if let Some(mut array) = self.array(&stored, false)? {
             let mut window = Window::default();
             array.take(0, u64::MAX, SCANNED_BYTES, &mut window)?;
             let values = serde_json::Deserializer::from_slice(&window.bytes).into_iter::<Value>();
-            let values = values.take(LOOKED_AT).map_while(Result::ok);
-            values.for_each(|value| strings(&value, "", &mut names));
-            return Ok(Ok(names.into_iter().collect()));
+            return Ok(values.take(LOOKED_AT).map_while(Result::ok).collect());
         }
         let mut content = Content::open_within(stored, self.zstd_window)?;
         let head = head(&mut content)?;
-        let mut next = bom_len(&head);
+        let (mut values, mut next) = (Vec::new(), bom_len(&head));
         for (line, number) in head[next..].split(|byte| *byte == b'\n').zip(1..).take(LOOKED_AT) {
             let byte = next as u64;
             next += line.len() + 1;
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let value: Value = serde_json::from_slice(line).map_err(|e| Error::Document {
+            values.push(serde_json::from_slice(line).map_err(|e| Error::Document {
                 path: content.path().to_owned(),
                 line: number,
                 unit: Unit::Byte,
                 byte,
                 problem: format!("this line is not JSON: {e}"),
                 remedy: "mend it: each line of such a file is one JSON value".to_owned(),
-            })?;
-            strings(&value, "", &mut names);
+            })?);
         }
-        Ok(Ok(names.into_iter().collect()))
+        Ok(values)
     }
 }
 

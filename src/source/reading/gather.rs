@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::group::{self, Group, GroupEnd, Grouper, SplitOrigin};
-use super::open_split::OpenSplit;
+use super::open_split::{FoundTokens, OpenSplit};
 use super::stored::{self, StoredDocument};
 use super::texts::Texts;
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
-use crate::document::SplitEvent;
-use crate::segment::Entry;
+use crate::document::{Mask, SplitEvent};
+use crate::segment::{Entry, EntryEnd};
 use crate::shards::StoredSplit;
 use crate::source::interleave::{DocumentKey, Scale};
 use crate::source::split::Split;
@@ -21,8 +21,9 @@ use crate::source::window::{Window, WindowPiece};
 pub(crate) struct Gathered {
     /// The documents that are text.
     pub(crate) window: Window,
-    /// The documents whose tokens are stored.
+    /// The documents whose tokens are stored, and the masks of some of them, by their numbers among these.
     entries: Vec<StoredEntry>,
+    masks: Vec<(usize, Mask)>,
     /// The documents that are not in order yet: these, and the window's pieces from `ordered` on.
     stored: Vec<SplitRun>,
     ordered: usize,
@@ -37,7 +38,7 @@ pub(crate) struct Gathered {
 #[derive(Debug)]
 struct StoredEntry {
     entry: Entry,
-    ids_begin: u64,
+    begin: EntryEnd,
     range: Range<usize>,
 }
 
@@ -95,10 +96,14 @@ impl Gathered {
         }
     }
 
-    /// Adds the next document of split `ordinal`, whose ids are at `range` of its segment.
-    pub(crate) fn add_stored(&mut self, ordinal: u64, entry: Entry, ids_begin: u64, range: Range<usize>) {
+    /// Adds the next document of split `ordinal`.
+    pub(crate) fn add_stored(&mut self, ordinal: u64, found: FoundTokens) {
+        let FoundTokens { entry, begin, range, mask } = found;
         let nth = self.entries.len();
-        self.entries.push(StoredEntry { entry, ids_begin, range });
+        self.entries.push(StoredEntry { entry, begin, range });
+        if !mask.is_empty() {
+            self.masks.push((nth, mask));
+        }
         match self.stored.last_mut() {
             Some(run) if run.ordinal == ordinal => run.documents.end = nth + 1,
             _ => self.stored.push(SplitRun { ordinal, documents: nth..nth + 1, is_stored: true }),
@@ -168,8 +173,8 @@ impl Gathered {
             let split = &mut splits[(ordinal - first) as usize];
             match is_stored {
                 true => {
-                    let StoredEntry { entry, ids_begin, .. } = &self.entries[documents.start];
-                    split.go_back_stored(entry, *ids_begin, documents.len());
+                    let StoredEntry { entry, begin, .. } = &self.entries[documents.start];
+                    split.go_back_stored(entry, *begin, documents.len());
                 }
                 false => split.go_back(self.window.framed[documents.start].frame.start),
             }
@@ -185,8 +190,26 @@ impl Gathered {
         self.events.push_back((self.order.len(), event));
     }
 
+    /// The mask of each split's documents that are ready, in the places of its stored ids. Nothing if there are no masks.
+    fn masks_of_splits(&self) -> Vec<Mask> {
+        if self.masks.is_empty() {
+            return Vec::new();
+        }
+        let mut masks = vec![Mask::default(); self.splits.len()];
+        for &Ready { split, index, .. } in self.order.iter().filter(|ready| ready.is_stored) {
+            let index = index as usize;
+            if let Ok(nth) = self.masks.binary_search_by_key(&index, |(of, _)| *of) {
+                let range = &self.entries[index].range;
+                // The documents of a split are ready in the order of their ids.
+                masks[split as usize].append(&self.masks[nth].1, 0..range.len(), range.start);
+            }
+        }
+        masks
+    }
+
     /// Delivers the documents in order. `cursor` counts them.
     pub(crate) fn deliver(self, grouper: &Grouper, lease: Lease, cursor: &mut LaneCursor) -> Group {
+        let mut masks = self.masks_of_splits();
         let Self { window: Window { bytes, framed, pieces }, entries, order, splits, mut events, .. } = self;
         let mut group = Group::with_room(order.len());
         let mut note_before = |ready: usize, group: &mut Group| {
@@ -202,11 +225,12 @@ impl Gathered {
         let mut texts = Texts::new(bytes, &pieces, format);
         let text_slab = splits.iter().filter(|of| of.tokens.is_some()).count();
         let mut origins = Vec::with_capacity(splits.len());
-        for GatheredSplit { ordinal, split, tokens, .. } in &splits {
+        for (nth, GatheredSplit { ordinal, split, tokens, .. }) in splits.iter().enumerate() {
             let origin = SplitOrigin { split: *split, ordinal: *ordinal };
             let stored = tokens.as_ref().map(|tokens| {
                 let of = group.origin(group.next_slab(), origin);
-                stored::close(grouper, tokens, &lease, &mut group);
+                let mask = masks.get_mut(nth).map(std::mem::take).unwrap_or_default();
+                stored::close(grouper, tokens, mask, &lease, &mut group);
                 of
             });
             origins.push((stored, group.origin(text_slab, origin)));

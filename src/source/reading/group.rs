@@ -9,16 +9,18 @@ use super::texts::Texts;
 use crate::budget::{IDS_PER_BYTE, Lease, Moving};
 use crate::config::{OnError, Oversize};
 use crate::cursor::{LaneCursor, Tracked};
-use crate::document::{Document, DocumentGroup, Marks, SharedSlab, Slab, SlabContent, SplitEvent};
+use crate::document::{Document, DocumentGroup, SharedSlab, Slab, SlabContent, SplitEvent};
 use crate::error::{Error, Unit};
 use crate::files::Position;
 use crate::meter::Meter;
 use crate::order::uniform;
+use crate::render::Outcome;
 use crate::source::catalog::corpus::Corpus;
-use crate::source::catalog::holdout::Holdout;
+use crate::source::catalog::holdout::{Holdout, digest};
 use crate::source::formats::{SourceFormat, decode};
 use crate::source::framing::Boundary;
 use crate::source::problem::Problem;
+use crate::source::rendering::Rendering;
 use crate::source::split::{Lines, Split};
 use crate::source::window::{Finding, Framed};
 
@@ -33,6 +35,8 @@ pub(crate) struct Group {
     shared: Option<(usize, Arc<SharedSlab>)>,
     left: usize,
     items: Vec<Item>,
+    /// The digest of each document's record, if they were rendered for token shards.
+    digests: Vec<u64>,
     origins: Vec<Sited>,
     runs: Vec<CursorRun>,
     next: usize,
@@ -94,6 +98,7 @@ impl Group {
             shared: None,
             left: 0,
             items: Vec::new(),
+            digests: Vec::new(),
             origins: Vec::new(),
             runs: Vec::new(),
             next: 0,
@@ -152,9 +157,10 @@ impl Group {
         DocumentGroup { documents, events: self.events, error, moving: self.moving }
     }
 
-    /// The notes on the document that was handed out last.
-    pub(crate) fn last(&self) -> Option<&Item> {
-        self.items.get(self.next.checked_sub(1)?)
+    /// The notes on the document that was handed out last, and the digest of its record if it was rendered.
+    pub(crate) fn last(&self) -> Option<(&Item, Option<u64>)> {
+        let last = self.next.checked_sub(1)?;
+        Some((self.items.get(last)?, self.digests.get(last).copied()))
     }
 
     /// Adds an origin whose documents are in slab `slab`, and returns its number.
@@ -250,7 +256,8 @@ impl Grouper {
     ) -> Result<(), Error> {
         let start = found.framed.frame.start;
         match self.text(texts, found) {
-            Ok(Some((range, share))) => {
+            Ok(Some(FoundText { range, share, digest })) => {
+                group.digests.extend(digest);
                 group.append(cursor, Item { text_bytes: range.len(), range, start, share, of });
                 cursor.documents += 1;
             }
@@ -265,18 +272,13 @@ impl Grouper {
 
     /// Adds the slab that holds the texts. `lease` covers the texts and their ids.
     pub(crate) fn add_text(&self, texts: Texts, mut lease: Lease, group: &mut Group) {
-        let text = texts.finish();
+        let (text, marks) = texts.finish();
         lease.cover(text.capacity() + IDS_PER_BYTE * text.len());
-        let marks = Marks::None;
         group.add(Slab { content: SlabContent::Text(text), marks, files: self.corpus.files.clone(), lease });
     }
 
     /// The place of the document's text; `None` if it has none, or it is not for this stream.
-    fn text(
-        &self,
-        texts: &mut Texts,
-        place: &FoundFrame<'_>,
-    ) -> Result<Option<(Range<usize>, f64)>, Problem> {
+    fn text(&self, texts: &mut Texts, place: &FoundFrame<'_>) -> Result<Option<FoundText>, Problem> {
         let FoundFrame { framed, format, .. } = *place;
         let known = match framed.finding.as_deref() {
             Some(Finding::Problem(problem)) => return Err(problem.clone()),
@@ -315,14 +317,59 @@ impl Grouper {
             }
         }
         let (text, share) = texts.take(bytes, format)?;
+        let share = share * known;
         let is_wanted = !text.is_empty()
             && self.holdout.delivers(&texts.text()[text.clone()])
-            && self.draws(place.split, place.epoch, framed.frame.start.byte, share * known);
+            && self.draws(place.split, place.epoch, framed.frame.start.byte, share);
         if !is_wanted {
             texts.give_back(text);
             return Ok(None);
         }
-        Ok(Some((text, share * known)))
+        match &format.rendering {
+            None => Ok(Some(FoundText { range: text, share, digest: None })),
+            Some(rendering) => self.rendered(texts, place, text, share, rendering),
+        }
+    }
+
+    /// The same for a document whose record is in `record` of the texts, appended last.
+    fn rendered(
+        &self,
+        texts: &mut Texts,
+        place: &FoundFrame<'_>,
+        record: Range<usize>,
+        share: f64,
+        rendering: &Rendering,
+    ) -> Result<Option<FoundText>, Problem> {
+        let (file, byte) = (self.corpus.number_in_source(place.split.file), place.framed.frame.start.byte);
+        let text = &texts.text()[record.clone()];
+        // Whoever prepares token shards holds nothing out, and stores for others what decides it.
+        let digest = (self.draw == Draw::All).then(|| digest(text.as_bytes()));
+        let outcome = rendering.render(text, file, byte);
+        if let Ok(Outcome::Text(rendered)) = &outcome
+            && !rendered.text.is_empty()
+        {
+            let range = texts.replace(record, rendered);
+            return Ok(Some(FoundText { range, share, digest }));
+        }
+        texts.give_back(record);
+        if let Outcome::LeftOut(reason) = outcome? {
+            self.leave_out(place, &reason, rendering);
+        }
+        Ok(None)
+    }
+
+    /// Counts a document that its task leaves out. Many may be, so only the first for each reason is a warning.
+    fn leave_out(&self, place: &FoundFrame<'_>, reason: &str, rendering: &Rendering) {
+        let byte = place.framed.frame.start.byte;
+        if self.logs && rendering.is_news(reason) {
+            let reason = format!("{reason}; others like it are counted, and logged as debug messages");
+            return self.note(place, byte, 0, &reason);
+        }
+        if self.logs {
+            let path = self.corpus.files.path(place.split.file).display();
+            tracing::debug!(%path, byte, reason, "document skipped");
+        }
+        self.count_skipped();
     }
 
     /// Whether the epoch's sample includes the document at `byte` of a split, which is in `share` of all epochs.
@@ -365,6 +412,10 @@ impl Grouper {
             let line = Some(line).filter(|line| *line > 0);
             tracing::warn!(path = %path.display(), line, byte, reason, "document skipped");
         }
+        self.count_skipped();
+    }
+
+    fn count_skipped(&self) {
         if let Some(meter) = &self.meter {
             meter.count_skipped();
         }
@@ -380,6 +431,15 @@ impl Grouper {
         let (files, position) = (&self.corpus.files, place.split.position(start));
         (files.path(position.file), files.line_or_none(position))
     }
+}
+
+/// The place of a document's text.
+struct FoundText {
+    range: Range<usize>,
+    /// The share of epochs that include it.
+    share: f64,
+    /// The digest of its record, if it was rendered for token shards.
+    digest: Option<u64>,
 }
 
 /// One frame, and where it comes from.

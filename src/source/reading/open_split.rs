@@ -5,8 +5,9 @@ use std::path::Path;
 
 use super::framed::{self, ReadLimits, Taken};
 use super::stored::StepRoom;
+use crate::document::Mask;
 use crate::error::{Error, Result};
-use crate::segment::{Entry, StoredText};
+use crate::segment::{Entry, EntryEnd, StoredText};
 use crate::shards::StoredSplit;
 use crate::source::formats::Opened;
 use crate::source::formats::records::Stop;
@@ -47,9 +48,20 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct OpenTokens {
     tokens: StoredSplit,
-    /// The number of the next document, and where the ids of the previous one end.
+    /// The number of the next document, and where the previous one ends.
     nth: usize,
-    ids: u64,
+    end: EntryEnd,
+}
+
+/// A document whose tokens were found.
+#[derive(Debug)]
+pub(crate) struct FoundTokens {
+    pub(crate) entry: Entry,
+    /// Where the document before it ends.
+    pub(crate) begin: EntryEnd,
+    /// Where its ids are in the segment, and which are masked, counted from its first.
+    pub(crate) range: Range<usize>,
+    pub(crate) mask: Mask,
 }
 
 /// A document longer than may be read at once: its scan, and how far the file has been read.
@@ -92,9 +104,9 @@ impl OpenSplit {
         {
             return Err(no_document(tokens.path(), byte));
         }
-        let ids =
-            nth.checked_sub(1).map_or(Ok(0), |before| tokens.entry(before).map(|entry| entry.ids_end))?;
-        self.stored = Some(OpenTokens { tokens, nth, ids });
+        let before = nth.checked_sub(1).map(|before| tokens.entry(before)).transpose()?;
+        let end = before.map_or_else(EntryEnd::default, |before| before.end);
+        self.stored = Some(OpenTokens { tokens, nth, end });
         self.find_stored()
     }
 
@@ -129,9 +141,9 @@ impl OpenSplit {
     }
 
     /// Goes back to a document whose tokens are stored: the first of the last `documents` that were gathered.
-    pub(crate) fn go_back_stored(&mut self, entry: &Entry, ids_begin: u64, documents: usize) {
+    pub(crate) fn go_back_stored(&mut self, entry: &Entry, begin: EntryEnd, documents: usize) {
         if let Some(stored) = &mut self.stored {
-            (stored.nth, stored.ids) = (stored.nth - documents, ids_begin);
+            (stored.nth, stored.end) = (stored.nth - documents, begin);
         }
         let (byte, line) = entry.start;
         self.next = Next::At(Boundary { byte, line });
@@ -149,30 +161,30 @@ impl OpenSplit {
     }
 
     /// Gathers the documents that begin before share `until` of the split, as many as `rest` has room for, as tokens.
-    /// Gives each to `add`, with where its ids begin, and where they are in the segment.
+    /// Gives each to `add`.
     pub(crate) fn gather_stored(
         &mut self,
         until: u64,
         rest: &mut StepRoom,
-        mut add: impl FnMut(Entry, u64, Range<usize>),
+        mut add: impl FnMut(FoundTokens),
     ) -> Result<()> {
-        let end = self.end_of(until);
-        let Some(OpenTokens { tokens, nth, ids }) = &mut self.stored else { return Ok(()) };
-        tokens.bring(*ids, rest.ids());
+        let until = self.end_of(until);
+        let Some(OpenTokens { tokens, nth, end }) = &mut self.stored else { return Ok(()) };
+        tokens.bring(end.ids, rest.ids());
         while *nth < tokens.documents() {
             let entry = tokens.entry(*nth)?;
-            let range = *ids..entry.ids_end;
-            let byte = entry.start.0;
-            if byte >= end || !rest.admits(range.end.saturating_sub(range.start) as usize) {
+            if entry.start.0 >= until || !rest.admits(entry.end.since(*end)) {
                 break;
             }
-            let place = match entry.text {
-                StoredText::Bytes(_) => tokens.place(range)?,
-                StoredText::Failed | StoredText::Skipped => 0..0,
+            let (range, mask) = match entry.text {
+                StoredText::Bytes(_) => {
+                    (tokens.place(end.ids..entry.end.ids)?, tokens.mask(&(*end..entry.end), *nth)?)
+                }
+                StoredText::Failed | StoredText::Skipped => (0..0, Mask::default()),
             };
-            let begin = std::mem::replace(ids, entry.ids_end);
+            let begin = std::mem::replace(end, entry.end);
             *nth += 1;
-            add(entry, begin, place);
+            add(FoundTokens { entry, begin, range, mask });
         }
         self.find_stored()
     }

@@ -35,6 +35,8 @@ pub(crate) struct SplitDocument {
     pub(crate) start: (u64, u64),
     /// The share of epochs that include it.
     pub(crate) share: f64,
+    /// The digest of its record, if it was rendered; that of its text is not known yet.
+    pub(crate) digest: Option<u64>,
 }
 
 impl SplitReader {
@@ -61,11 +63,11 @@ impl SplitReader {
                 return Ok(Some(SplitItem::Skipped(start)));
             }
             if let Some(Tracked { value: document, .. }) = self.group.pop() {
-                let (start, share) = self
-                    .group
-                    .last()
-                    .map_or_else(Default::default, |item| ((item.start.byte, item.start.line), item.share));
-                return Ok(Some(SplitItem::Document(SplitDocument { document, start, share })));
+                let (start, share, digest) =
+                    self.group.last().map_or_else(Default::default, |(item, digest)| {
+                        ((item.start.byte, item.start.line), item.share, digest)
+                    });
+                return Ok(Some(SplitItem::Document(SplitDocument { document, start, share, digest })));
             }
             match std::mem::replace(&mut self.group.after, GroupEnd::End) {
                 GroupEnd::Failed(error) => return Err(error),

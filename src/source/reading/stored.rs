@@ -8,14 +8,20 @@ use std::ops::Range;
 use super::group::{Group, Grouper, Item};
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
-use crate::document::{Marks, Slab, SlabContent};
+use crate::document::{Marks, Mask, RenderedMarks, Slab, SlabContent};
 use crate::segment::{Entry, StoredText};
 use crate::shards::StoredSplit;
 use crate::source::framing::Boundary;
 use crate::source::split::Split;
 
+#[cfg(test)]
+mod tests;
+
 /// The notes on one document take as much memory as this many ids.
 const PLACE_IDS: usize = 32;
+
+/// A masked range takes as much memory as this many ids, while it is put in order and then in its slab.
+const MASKED_IDS: usize = 8;
 
 /// The smallest step, in ids. Stored ids take nothing from the budget, which sets the size of slabs.
 const LEAST_STEP: usize = 16 << 10;
@@ -38,9 +44,9 @@ impl StepRoom {
         self.ids
     }
 
-    /// Whether a document of `ids` ids fits into this step. The first always does.
-    pub(crate) fn admits(&mut self, ids: usize) -> bool {
-        let ids = ids.saturating_add(PLACE_IDS);
+    /// Whether a document of so many ids and masked ranges fits into this step. The first always does.
+    pub(crate) fn admits(&mut self, (ids, masked): (usize, usize)) -> bool {
+        let ids = ids.saturating_add(PLACE_IDS).saturating_add(masked.saturating_mul(MASKED_IDS));
         let is_admitted = ids <= self.ids || !self.is_begun;
         if is_admitted {
             (self.ids, self.is_begun) = (self.ids.saturating_sub(ids), true);
@@ -51,7 +57,8 @@ impl StepRoom {
 
 /// How much of the room of steps all documents of a split take, in bytes.
 pub(crate) fn step_bytes(tokens: &StoredSplit) -> usize {
-    let ids = tokens.documents().saturating_mul(PLACE_IDS).saturating_add(tokens.ids());
+    let notes = tokens.documents().saturating_mul(PLACE_IDS);
+    let ids = tokens.ids().saturating_add(notes).saturating_add(tokens.masked().saturating_mul(MASKED_IDS));
     ids.saturating_mul(size_of::<u32>())
 }
 
@@ -96,22 +103,18 @@ pub(crate) fn deliver(
     cursor.documents += 1;
 }
 
-/// Adds the ids of the documents of a split. Ids in memory, and the documents, count against the budget of `lease`.
-pub(crate) fn close(grouper: &Grouper, tokens: &StoredSplit, lease: &Lease, group: &mut Group) {
+/// Adds the ids of the documents of a split, and their mask, in the same places. What of this is in memory, and the
+/// documents, count against the budget of `lease`.
+pub(crate) fn close(grouper: &Grouper, tokens: &StoredSplit, mask: Mask, lease: &Lease, group: &mut Group) {
     let (content, files) = (SlabContent::Ids(tokens.stored_ids(lease)), grouper.corpus.files.clone());
-    group.add(Slab { content, marks: Marks::None, files, lease: lease.part(0) });
+    let lease = lease.part(size_of_val(mask.masked()));
+    group.add(Slab { content, marks: marks(mask), files, lease });
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_step_of_tiny_documents_ends() {
-        for (ids, most) in [(0, LEAST_STEP / PLACE_IDS), (1, LEAST_STEP / (PLACE_IDS + 1)), (LEAST_STEP, 1)] {
-            let mut rest = StepRoom::new(1);
-            let admitted = (0..LEAST_STEP).take_while(|_| rest.admits(ids)).count();
-            assert_eq!(admitted, most, "of {ids} ids");
-        }
+/// The marks of stored ids.
+pub(crate) fn marks(mask: Mask) -> Marks {
+    match mask.is_empty() {
+        true => Marks::None,
+        false => Marks::Rendered(Box::new(RenderedMarks { mask, ..RenderedMarks::default() })),
     }
 }

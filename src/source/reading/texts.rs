@@ -1,7 +1,9 @@
-//! The texts of one read: its bytes as they are, or the text extracted from each document.
+//! The texts of one read: its bytes as they are, or the text extracted from each document or rendered from it.
 
 use std::ops::Range;
 
+use crate::document::{Marks, RenderedMarks};
+use crate::render::Rendered;
 use crate::source::formats::SourceFormat;
 use crate::source::formats::decode;
 use crate::source::problem::Problem;
@@ -11,8 +13,8 @@ use crate::source::window::WindowPiece;
 pub(crate) enum Texts {
     /// All of it is text, and stays where it is.
     Whole(String),
-    /// Each document's text is appended to `text`: some documents are not UTF-8, or they are JSON.
-    Each { read: Read, text: String },
+    /// Each document's text is appended to `text`: some documents are not UTF-8, they are JSON, or they are rendered.
+    Each { read: Read, text: String, marks: Marks },
 }
 
 /// The bytes of one read.
@@ -50,13 +52,20 @@ impl Texts {
             // The end of one split and the start of the next may form a character that is in neither.
             Read::Text(text)
                 if format.json.is_none()
+                    && format.rendering.is_none()
                     && pieces
                         .iter()
                         .all(|piece| piece.frames.is_empty() || text.is_char_boundary(piece.at)) =>
             {
                 Self::Whole(text)
             }
-            read => Self::Each { text: String::with_capacity(read.bytes().len()), read },
+            read => {
+                let marks = match format.rendering {
+                    Some(_) => Marks::Rendered(Box::<RenderedMarks>::default()),
+                    None => Marks::None,
+                };
+                Self::Each { text: String::with_capacity(read.bytes().len()), read, marks }
+            }
         }
     }
 
@@ -73,13 +82,13 @@ impl Texts {
         }
     }
 
-    /// The text of the document in `range` of the bytes, and the share of epochs that include it.
+    /// The text of the document in `range` of the bytes, or its record, and the share of epochs that include it.
     pub(crate) fn take(
         &mut self,
         range: Range<usize>,
         format: &SourceFormat,
     ) -> Result<(Range<usize>, f64), Problem> {
-        let Self::Each { read, text } = self else { return Ok((range, 1.0)) };
+        let Self::Each { read, text, .. } = self else { return Ok((range, 1.0)) };
         let document = read.document(range)?;
         let start = text.len();
         let mut share = 1.0;
@@ -100,15 +109,26 @@ impl Texts {
         }
     }
 
-    pub(crate) fn finish(self) -> String {
-        match self {
-            Self::Whole(mut text) | Self::Each { mut text, .. } => {
-                // The budget is charged for about the held bytes. A tighter bound would copy every other slab.
-                if text.capacity() > text.len() + text.len() / 2 {
-                    text.shrink_to_fit();
-                }
-                text
-            }
+    /// Puts a rendered text in the place of its record, which was appended last. Returns its place.
+    pub(crate) fn replace(&mut self, record: Range<usize>, rendered: &Rendered) -> Range<usize> {
+        let Self::Each { text, marks, .. } = self else { return record };
+        text.truncate(record.start);
+        text.push_str(&rendered.text);
+        if let Marks::Rendered(marks) = marks {
+            marks.append(&rendered.marks, rendered.text.len(), record.start);
         }
+        record.start..text.len()
+    }
+
+    pub(crate) fn finish(self) -> (String, Marks) {
+        let (mut text, marks) = match self {
+            Self::Whole(text) => (text, Marks::None),
+            Self::Each { text, marks, .. } => (text, marks),
+        };
+        // The budget is charged for about the held bytes. A tighter bound would copy every other slab.
+        if text.capacity() > text.len() + text.len() / 2 {
+            text.shrink_to_fit();
+        }
+        (text, marks)
     }
 }

@@ -11,7 +11,7 @@ use super::skips::Refused;
 use crate::budget::{Budget, Lease, Moving};
 use crate::config::OnError;
 use crate::cursor::{LaneCursor, Tracked};
-use crate::document::{Arena, Document, DocumentGroup, SplitEvent, Tokens};
+use crate::document::{Arena, Around, Document, DocumentGroup, Marks, Mask, SplitEvent, Tokens};
 use crate::error::{Error, Result};
 use crate::files::{Files, Position};
 use crate::segment::StoredIds;
@@ -33,21 +33,49 @@ pub(super) struct Encoded {
 
 #[derive(Debug)]
 pub(super) struct Item {
-    arena: usize,
-    ids: Range<usize>,
+    place: Place,
     pub(super) text_bytes: usize,
     position: Position,
     cursor: LaneCursor,
-    /// Whether it has no ids because it was delivered before.
-    is_delivered: bool,
+}
+
+/// Where the ids of a document are.
+#[derive(Debug, Default)]
+struct Place {
+    arena: usize,
+    ids: Range<usize>,
+    kind: Kind,
+}
+
+/// How a document came to its ids.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    /// From a plain text.
+    #[default]
+    Plain,
+    /// From a text that had all special tokens, so that none are put around it.
+    Rendered,
+    /// It has none, because none would be learned from.
+    LeftOut,
+    /// It has none, because it was delivered before.
+    Delivered,
+}
+
+impl Place {
+    /// The tokens around the document's own ids.
+    fn around(&self, encoder: &Encoder) -> Around {
+        if self.kind == Kind::Plain { encoder.around() } else { Around::NONE }
+    }
 }
 
 impl Encoded {
-    /// How many documents, tokens and bytes of text there are, without those that were delivered before.
+    /// How many documents, tokens and bytes of text there are, without documents that were delivered before or are left
+    /// out.
     pub(super) fn size(&self) -> (u64, u64, u64) {
-        let items = self.items.as_slice().iter().flatten().filter(|item| !item.is_delivered);
-        items.fold((0, 0, 0), |(documents, tokens, bytes), item| {
-            (documents + 1, tokens + item.ids.len() as u64, bytes + item.text_bytes as u64)
+        let items = self.items.as_slice().iter().flatten();
+        let counted = items.filter(|item| matches!(item.place.kind, Kind::Plain | Kind::Rendered));
+        counted.fold((0, 0, 0), |(documents, tokens, bytes), item| {
+            (documents + 1, tokens + item.place.ids.len() as u64, bytes + item.text_bytes as u64)
         })
     }
 
@@ -59,13 +87,14 @@ impl Encoded {
             }
             match item {
                 Ok(item) => {
-                    let own = encoder.around().within(&item.ids);
-                    let (offset, len) = (own.start - item.ids.start, item.ids.len());
-                    let append =
-                        |into: &mut Vec<u32>| self.arenas[item.arena].append(&own, offset, len, into);
+                    let Place { arena, ids, .. } = &item.place;
+                    let own = item.place.around(encoder).within(ids);
+                    let (offset, len) = (own.start - ids.start, ids.len());
+                    let append = |into: &mut Vec<u32>| self.arenas[*arena].append(&own, offset, len, into);
                     let Position { byte, line, .. } = item.position;
                     let start = (byte, line.saturating_sub(1));
-                    recorder.document(item.cursor.split, append, start, item.text_bytes);
+                    let mask = self.arenas[*arena].mask_of(&own).unwrap_or_default();
+                    recorder.document(item.cursor.split, append, mask, start, item.text_bytes);
                 }
                 Err(refused) => recorder.refused(refused.split),
             }
@@ -75,7 +104,7 @@ impl Encoded {
 
     pub(super) fn next(&mut self) -> Option<Result<Tracked<Tokens>, Refused>> {
         Some(match self.items.next()? {
-            Ok(Item { arena, ids, text_bytes, position, cursor, .. }) => {
+            Ok(Item { place: Place { arena, ids, .. }, text_bytes, position, cursor, .. }) => {
                 let tokens = Tokens::in_arena(self.arenas[arena].clone(), ids, text_bytes, position);
                 Ok(Tracked::new(tokens, cursor))
             }
@@ -88,39 +117,89 @@ impl Encoded {
 struct EncodedIds<'a> {
     encoder: &'a Encoder,
     made: Vec<u32>,
-    stored: Vec<StoredIds>,
+    mask: Mask,
+    stored: Vec<StoredGroup>,
+}
+
+/// The documents of a group that have their ids in one place.
+struct StoredGroup {
+    ids: StoredIds,
+    /// Which of their ids are not learned from, in the order of the group.
+    masked: Vec<Range<usize>>,
 }
 
 impl EncodedIds<'_> {
-    /// Returns the arena that holds the ids of a document, and their range in it; or the document's problem.
-    fn add(&mut self, document: &Document) -> Result<Result<(usize, Range<usize>), EncodeError>> {
-        let Some((ids, own)) = document.stored_ids() else {
-            let start = self.made.len();
-            let encoded = self.encoder.encode_document(document, &mut self.made);
-            return Ok(encoded.map(|()| (0, start..self.made.len())));
-        };
+    /// Returns where the ids of a document are, or the document's problem.
+    fn add(&mut self, document: &Document) -> Result<Result<Place, EncodeError>> {
+        match document.stored_ids() {
+            None => self.add_text(document),
+            Some((ids, own)) => self.add_stored(document, ids, own).map(Ok),
+        }
+    }
+
+    fn add_text(&mut self, document: &Document) -> Result<Result<Place, EncodeError>> {
+        if document.is_mask_lost() {
+            return Err(document.error(
+                "its text is another than was rendered, and nothing says which bytes of it are learned from",
+                "give it a mask where its text is changed, with Document::with_mask",
+            ));
+        }
+        let is_rendered = matches!(document.marks(), Marks::Rendered(_));
+        let start = self.made.len();
+        if let Err(problem) = self.encoder.encode_document(document, &mut self.made, &mut self.mask) {
+            return Ok(Err(problem));
+        }
+        let ids = start..self.made.len();
+        Ok(Ok(match is_rendered {
+            false => Place { arena: 0, ids, kind: Kind::Plain },
+            true if self.mask.learned_in(ids.clone()).next().is_some() => {
+                Place { arena: 0, ids, kind: Kind::Rendered }
+            }
+            true => {
+                self.made.truncate(start);
+                self.mask.truncate(start);
+                Place { arena: 0, ids: start..start, kind: Kind::LeftOut }
+            }
+        }))
+    }
+
+    fn add_stored(&mut self, document: &Document, ids: &StoredIds, own: Range<usize>) -> Result<Place> {
         // Documents of a few segments alternate, so the search is short.
-        let known = self.stored.iter().rposition(|known| known.is(ids));
+        let known = self.stored.iter().rposition(|known| known.ids.is(ids));
         let nth = match known {
             Some(nth) => nth,
             None => {
                 self.encoder.accept(ids)?;
-                self.stored.push(ids.clone());
+                self.stored.push(StoredGroup { ids: ids.clone(), masked: Vec::new() });
                 self.stored.len() - 1
             }
         };
-        Ok(Ok((nth + 1, self.encoder.around().around(&own))))
+        let arena = nth + 1;
+        if !ids.is_rendered() {
+            return Ok(Place { arena, ids: self.encoder.around().around(&own), kind: Kind::Plain });
+        }
+        let mask = match document.marks() {
+            Marks::Rendered(marks) => &marks.mask,
+            Marks::None | Marks::Lost => &Mask::default(),
+        };
+        if mask.learned_in(own.clone()).next().is_none() {
+            return Ok(Place { arena, ids: own.start..own.start, kind: Kind::LeftOut });
+        }
+        self.stored[nth].masked.extend(mask.masked_in(own.clone()));
+        Ok(Place { arena, ids: own, kind: Kind::Rendered })
     }
 }
 
 /// Encodes a group of documents, except those that were `delivered` before, which has flags for the first ones.
-/// Refused documents leave no ids; if none may be skipped, the group ends with the first refused one.
+/// Refused documents leave no ids; if none may be skipped, the group ends with the first refused one. A document of which
+/// nothing is learned has no ids, and is given to `leave_out`.
 pub(super) fn encode(
     encoder: &Encoder,
     group: DocumentGroup,
     delivered: &[bool],
     on_error: OnError,
     ids_per_kib: &AtomicUsize,
+    leave_out: impl Fn(&Document),
 ) -> Encoded {
     let DocumentGroup { documents: group, mut events, error, moving } = group;
     let per_kib = ids_per_kib.load(Relaxed);
@@ -128,14 +207,20 @@ pub(super) fn encode(
     let to_encode =
         || flagged().filter(|(_, is_delivered)| !is_delivered).map(|(document, _)| &document.value);
     let made = Vec::with_capacity(to_encode().map(|document| document.likely_ids(per_kib)).sum());
-    let mut encoded = EncodedIds { encoder, made, stored: Vec::new() };
+    let mut encoded = EncodedIds { encoder, made, mask: Mask::default(), stored: Vec::new() };
     let mut items = Vec::with_capacity(group.len());
     for (Tracked { value: document, cursor }, is_delivered) in flagged() {
-        let added = if is_delivered { Ok(Ok((0, 0..0))) } else { encoded.add(document) };
+        let added = match is_delivered {
+            true => Ok(Ok(Place { kind: Kind::Delivered, ..Place::default() })),
+            false => encoded.add(document),
+        };
         let error = match added {
-            Ok(Ok((arena, ids))) => {
+            Ok(Ok(place)) => {
+                if place.kind == Kind::LeftOut {
+                    leave_out(document);
+                }
                 let (text_bytes, position, cursor) = (document.text_bytes(), document.position(), *cursor);
-                items.push(Ok(Item { arena, ids, text_bytes, position, cursor, is_delivered }));
+                items.push(Ok(Item { place, text_bytes, position, cursor }));
                 continue;
             }
             Ok(Err(problem)) => document.error(problem, "change the tokenizer, or take the document out"),
@@ -151,17 +236,20 @@ pub(super) fn encode(
         // What comes behind the last document here is not known to have happened.
         events.retain(|(before, _)| *before < items.len());
     }
-    let EncodedIds { mut made, stored, .. } = encoded;
+    let EncodedIds { mut made, mask, stored, .. } = encoded;
     let text: usize = to_encode().map(|document| document.text().len()).sum();
     if text > 0 {
         // A sixteenth more than was seen, so that most arenas need not grow.
         ids_per_kib.store((made.len() * (1024 + 64)).div_ceil(text), Relaxed);
     }
     let files = group.first().map_or_else(Files::none, |first| first.value.files().clone());
-    let lease = ids_lease(&group, &mut made);
-    let stored = stored.into_iter().map(|ids| Arena::stored(ids, encoder.around(), files.clone()));
+    let lease = ids_lease(&group, &mut made, &mask);
+    let stored = stored.into_iter().map(|StoredGroup { ids, masked }| {
+        let around = if ids.is_rendered() { Around::NONE } else { encoder.around() };
+        Arena::stored(ids, around, Mask::union(masked), files.clone())
+    });
     Encoded {
-        arenas: std::iter::once(Arena::encoded(made, files.clone(), lease)).chain(stored).collect(),
+        arenas: std::iter::once(Arena::encoded(made, mask, files.clone(), lease)).chain(stored).collect(),
         items: items.into_iter(),
         finished: Instant::now(),
         events,
@@ -175,8 +263,8 @@ pub(super) fn budget_of(group: &[Tracked<Document>]) -> Option<&Arc<Budget>> {
     group.iter().find_map(|document| document.value.lease().budget())
 }
 
-/// Moves the room for ids, which was reserved with the documents' text, to their arena.
-fn ids_lease(group: &[Tracked<Document>], ids: &mut Vec<u32>) -> Lease {
+/// Moves the room for ids, which was reserved with the documents' text, to their arena, with what their mask takes.
+fn ids_lease(group: &[Tracked<Document>], ids: &mut Vec<u32>, mask: &Mask) -> Lease {
     let Some(budget) = budget_of(group) else { return Lease::none() };
     let reserved: usize = group
         .chunk_by(|a, b| std::ptr::eq(a.value.lease(), b.value.lease()))
@@ -189,5 +277,5 @@ fn ids_lease(group: &[Tracked<Document>], ids: &mut Vec<u32>) -> Lease {
     if ids.capacity() > ids.len() + ids.len() / 8 {
         ids.shrink_to_fit();
     }
-    budget.resize(reserved, ids.len() * size_of::<u32>())
+    budget.resize(reserved, ids.len() * size_of::<u32>() + mask.bytes())
 }

@@ -1,8 +1,10 @@
 //! Counts the refused documents of an epoch against the limit of skips.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::config::OnError;
+use crate::document::Document;
 use crate::error::Error;
 use crate::meter::Meter;
 
@@ -54,5 +56,19 @@ impl Skips {
             }
         };
         Err(Error::Document { path, line, unit, byte, problem, remedy })
+    }
+}
+
+/// Logs and counts a document of which nothing is learned. There may be many, so only the first is a warning.
+pub(super) fn leave_out(document: &Document, meter: &Meter, has_warned: &AtomicBool) {
+    meter.count_skipped();
+    let (path, position) = (document.path().display(), document.position());
+    let reason = "none of its ids is learned from";
+    if has_warned.swap(true, Relaxed) {
+        tracing::debug!(%path, byte = position.byte, reason, "document skipped");
+    } else {
+        let (files, byte) = (document.files(), position.byte);
+        let (line, unit) = (files.line_or_none(position), files.unit(position.file));
+        tracing::warn!(%path, line, %unit, byte, reason, "document skipped; later ones like it are counted, not named");
     }
 }

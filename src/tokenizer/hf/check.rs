@@ -65,8 +65,8 @@ impl Check {
     /// [`Error::Tokenizer`] if no fast engine can load it, so that there is nothing to check.
     pub fn new(tokenizer: &HfTokenizer) -> Result<Self> {
         let failed = |problem: String| Error::tokenizer(tokenizer.name(), problem);
-        let json: Arc<str> = Arc::clone(&tokenizer.json);
-        let special = tokenizer.special;
+        let json: Arc<str> = Arc::clone(&tokenizer.loaded.json);
+        let special = tokenizer.loaded.special;
         let reference = caught(|| Reference::load(&json, special)).map_err(failed)?;
         let engines = Candidate::load(&json, special).map_err(|reason| {
             failed(format!("only the reference runs it, so there is nothing to check: {reason}"))

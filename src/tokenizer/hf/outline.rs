@@ -46,13 +46,20 @@ pub(super) struct Outline {
     decoder: Value,
 }
 
+/// A token that is cut out of texts before anything else is done to them.
 #[derive(Deserialize)]
-struct Added {
-    content: String,
+pub(super) struct Added {
+    pub(super) content: String,
     #[serde(default)]
     single_word: bool,
+    #[serde(default)]
+    pub(super) lstrip: bool,
+    #[serde(default)]
+    pub(super) rstrip: bool,
     #[serde(default = "yes")]
-    normalized: bool,
+    pub(super) normalized: bool,
+    #[serde(default)]
+    pub(super) special: bool,
 }
 
 fn yes() -> bool {
@@ -67,6 +74,27 @@ impl Outline {
     /// The normalizer, as the reference reads it.
     pub(super) fn normalizer(&self) -> Result<Option<NormalizerWrapper>, String> {
         Deserialize::deserialize(&self.normalizer).map_err(|e| e.to_string())
+    }
+
+    pub(super) fn added_tokens(&self) -> &[Added] {
+        &self.added_tokens
+    }
+
+    /// Whether tokens are spelled in letters that stand for bytes.
+    pub(super) fn is_byte_level(&self) -> bool {
+        let all = [steps(&self.normalizer, "normalizers"), steps(&self.pre_tokenizer, "pretokenizers")];
+        all.into_iter().flatten().any(|step| step["type"] == "ByteLevel")
+    }
+
+    /// Whether anything is done to a text before it is cut into words.
+    pub(super) fn normalizes(&self) -> bool {
+        let mut all = steps(&self.normalizer, "normalizers").into_iter();
+        all.any(|step| !step.is_null() && step["type"] != "Sequence")
+    }
+
+    /// Whether only the text's beginning gets a space in front, and no later stretch.
+    pub(super) fn prepends_to_first(&self) -> bool {
+        steps(&self.pre_tokenizer, "pretokenizers").into_iter().any(|step| step["prepend_scheme"] == "first")
     }
 
     /// The added tokens that are searched for in the normalized text.

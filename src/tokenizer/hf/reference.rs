@@ -6,9 +6,10 @@
 //! gives up.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use tokenizers_reference::models::ModelWrapper;
-use tokenizers_reference::{Encoding, Model, OffsetType};
+use tokenizers_reference::{Encoding, Model, OffsetType, PreTokenizedString};
 
 use super::outline::{Outline, unread};
 use crate::config::SpecialTokens;
@@ -16,10 +17,12 @@ use crate::config::SpecialTokens;
 mod cut;
 mod normalize;
 mod search;
+mod spans;
 
 use cut::Cuts;
-use normalize::Normalizers;
+use normalize::{Normalizers, Pass};
 use search::GaveUp;
+use spans::spans;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -92,17 +95,42 @@ impl Reference {
         Ok(())
     }
 
+    /// The ids of a text, and the bytes that each stands for. White space that belongs to no id is counted to the next
+    /// one, as byte-level tokens have it.
+    pub(super) fn encode_spans(
+        &self,
+        text: &str,
+        ids: &mut Vec<u32>,
+        all: &mut Vec<Range<usize>>,
+    ) -> Result<(), Refusal> {
+        let (words, together) = self.words_of(text)?;
+        // The post-processor may take white space from the offsets.
+        let encoding = words.into_encoding(None, 0, OffsetType::Byte)?;
+        let (own, offsets) = (encoding.get_ids().to_vec(), encoding.get_offsets().to_vec());
+        if self.tokenizer.post_process(encoding, None, false)?.get_ids() != own {
+            return Err("its post_processor changes the ids, so that they do not tell where they stand"
+                .to_owned()
+                .into());
+        }
+        all.extend(spans(text, &offsets, together));
+        ids.extend(own);
+        Ok(())
+    }
+
     /// The same as the crate's `encode` and `encode_fast` for one text.
     fn encoding(&self, text: &str, offsets: OffsetType) -> Result<Encoding, AnyError> {
+        let (words, _) = self.words_of(text)?;
+        self.tokenizer.post_process(words.into_encoding(None, 0, offsets)?, None, false)
+    }
+
+    /// The words of a text with their ids, and the ranges of it that were replaced as one.
+    fn words_of(&self, text: &str) -> Result<(PreTokenizedString, Vec<Range<usize>>), AnyError> {
         let pass = self.normalizers.as_ref().map(|normalizers| normalizers.pass(text));
         let mut words = self.tokenizer.get_added_vocabulary().extract_and_normalize(pass.as_ref(), text);
-        if let Some(pass) = pass {
-            pass.outcome()?;
-        }
+        let together = pass.map(Pass::outcome).transpose()?.unwrap_or_default();
         self.cuts.cut(&mut words)?;
         self.tokenizer.get_model().tokenize_in_pretokenized(&mut words, None)?;
-        let encoding = words.into_encoding(None, 0, offsets)?;
-        self.tokenizer.post_process(encoding, None, false)
+        Ok((words, together))
     }
 
     pub(super) fn decode(&self, ids: &[u32]) -> Result<String, String> {

@@ -1,24 +1,18 @@
-//! The tokenizer itself: the file, and the engine that runs it.
+//! The tokenizer that users have.
 
-use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::OnceLock;
 
-use super::candidate::Candidate;
-use super::caught::caught;
 use super::engine::Engine;
 use super::file::File;
-use super::gate;
-use super::reference::Reference;
-use super::running::{FastFirst, Running, fall_back};
-use super::unassigned;
-use super::verdicts::{self, Verdict};
-use super::vocabulary::Vocabulary;
+use super::loaded::Loaded;
+use super::marked::MarkedEncoder;
 use crate::atomic::write_atomically;
 use crate::config::{SpecialTokens, TokenizerConfig};
-use crate::error::{Error, Result};
-use crate::tokenizer::{EncodeError, Tokenizer};
+use crate::error::Result;
+use crate::tokenizer::{EncodeError, MarkedText, Run, Tokenizer};
 
 /// A tokenizer that a `tokenizer.json` describes.
 ///
@@ -28,18 +22,20 @@ use crate::tokenizer::{EncodeError, Tokenizer};
 ///
 /// With [`SpecialTokens::Text`], special tokens within a text are plain text. Added tokens that the file does
 /// not mark as special are part of its vocabulary and are always recognised.
+///
+/// Conversations that a chat template rendered are stricter: of the added tokens only words and white space are
+/// recognised in what somebody wrote. `<think>` or `[INST]` is text there, whether the file marks it as special or not,
+/// because the template writes such tokens itself.
 pub struct HfTokenizer {
-    name: String,
-    pub(super) json: Arc<str>,
-    pub(super) special: SpecialTokens,
-    vocabulary: Vocabulary,
-    running: Running,
+    pub(super) loaded: Loaded,
+    /// What rendered texts are encoded with, once there are any.
+    marked: OnceLock<Result<MarkedEncoder, String>>,
 }
 
 impl HfTokenizer {
     /// How much of the sample [`trial`](Self::trial) reads, in bytes: about a third of a second of the
     /// reference's time.
-    pub const TRIAL: usize = 1 << 20;
+    pub const TRIAL: usize = Loaded::TRIAL;
 
     /// Loads the file that a config names, a `tokenizer.json` or tiktoken's ranks, and compares the engines on the
     /// probes.
@@ -50,7 +46,7 @@ impl HfTokenizer {
     /// file cannot be read; [`Error::Tokenizer`] as [`from_json`](Self::from_json) and
     /// [`ranks::to_json`](crate::tokenizer::ranks::to_json).
     pub fn open(config: &TokenizerConfig) -> Result<Self> {
-        Self::gated(File::open(config)?)
+        Ok(Self::new(Loaded::gated(File::open(config)?)?))
     }
 
     /// Loads a `tokenizer.json` and compares the engines on the probes.
@@ -59,7 +55,7 @@ impl HfTokenizer {
     ///
     /// [`Error::Io`] if the file cannot be read, [`Error::Tokenizer`] as [`from_json`](Self::from_json).
     pub fn from_file(path: impl AsRef<Path>, special: SpecialTokens) -> Result<Self> {
-        Self::gated(File::at(path.as_ref(), special)?)
+        Ok(Self::new(Loaded::gated(File::at(path.as_ref(), special)?)?))
     }
 
     /// Loads the text of a `tokenizer.json`. Errors and warnings call it `name`.
@@ -72,13 +68,13 @@ impl HfTokenizer {
         json: impl Into<String>,
         special: SpecialTokens,
     ) -> Result<Self> {
-        Self::gated(File::of_json(name, json, special))
+        Ok(Self::new(Loaded::gated(File::of_json(name, json, special))?))
     }
 
     /// [`open`](Self::open) and [`trial`](Self::trial) in one. The gate's verdict is cached on disk: the next time,
     /// only the engine that runs is loaded.
     pub(crate) fn open_tried<S: AsRef<str>>(config: &TokenizerConfig, sample: &[S]) -> Result<Self> {
-        Self::tried(File::open(config)?, sample)
+        Ok(Self::new(Loaded::tried(File::open(config)?, sample)?))
     }
 
     /// [`from_json`](Self::from_json) and [`trial`](Self::trial) in one, as [`open_tried`](Self::open_tried).
@@ -88,83 +84,11 @@ impl HfTokenizer {
         special: SpecialTokens,
         sample: &[S],
     ) -> Result<Self> {
-        Self::tried(File::of_json(name, json, special), sample)
+        Ok(Self::new(Loaded::tried(File::of_json(name, json, special), sample)?))
     }
 
-    fn tried<S: AsRef<str>>(file: File, sample: &[S]) -> Result<Self> {
-        let Some(entry) = verdicts::entry(&file, gate::first(sample, Self::TRIAL)) else {
-            let mut tokenizer = Self::gated(file)?;
-            tokenizer.trial(sample);
-            return Ok(tokenizer);
-        };
-        if let Some(known) = entry.read().and_then(|verdict| Self::known(&file, verdict)) {
-            tracing::debug!(tokenizer = known.name, "the engines were compared before");
-            return Ok(known);
-        }
-        let mut tokenizer = Self::gated(file)?;
-        let engine = tokenizer.trial(sample);
-        let Vocabulary { size: vocab_size, added, .. } = &tokenizer.vocabulary;
-        entry.write(&Verdict { engine, vocab_size: *vocab_size, added: added.clone() });
-        Ok(tokenizer)
-    }
-
-    /// The tokenizer as the gate has judged it before, without the engine that does not run. `None` if it cannot be
-    /// loaded like that.
-    fn known(file: &File, verdict: Verdict) -> Option<Self> {
-        let File { name, json, special, .. } = file;
-        let running = match verdict.engine {
-            Engine::Reference { reason } => {
-                fall_back(name, caught(|| Reference::load(json, *special)).ok()?, reason)
-            }
-            engine => {
-                Running::Fast(FastFirst::new(vec![Candidate::admitted(json, *special, &engine).ok()?], None))
-            }
-        };
-        let vocabulary = Vocabulary::known(verdict.vocab_size, verdict.added);
-        Some(Self { name: name.clone(), json: json.clone(), special: *special, vocabulary, running })
-    }
-
-    /// Loads both engines and compares them on the probes.
-    fn gated(file: File) -> Result<Self> {
-        let File { name, json, special, is_ranks } = file;
-        let failed = |problem: String| Error::tokenizer(&name, problem);
-        let reference = caught(|| Reference::load(&json, special)).map_err(failed)?;
-        let vocabulary = Vocabulary::new(&reference).map_err(failed)?;
-        let added: Vec<String> = vocabulary.added.iter().map(|(token, _)| token.clone()).collect();
-        let admitted = Candidate::load(&json, special).and_then(|engines| {
-            let words = reference.words(vocabulary.size);
-            gate::admit(&name, engines, &reference, gate::probes(&added, &words))
-        });
-        let running = match admitted {
-            Ok(engines) => Running::Fast(FastFirst::new(engines, Some(Box::new(reference)))),
-            Err(reason) => fall_back(&name, reference, reason),
-        };
-        let tokenizer = Self { name, json, special, vocabulary, running };
-        if is_ranks {
-            tokenizer.check_special()?;
-        }
-        Ok(tokenizer)
-    }
-
-    /// Checks that no text becomes a special token of ranks. In a `tokenizer.json`, special tokens are among
-    /// the other tokens, and a word that is a token becomes that token, whatever the merges say. So no
-    /// pattern may make one word of a special token.
-    fn check_special(&self) -> Result<()> {
-        if self.special == SpecialTokens::Parse {
-            return Ok(());
-        }
-        for (token, id) in &self.vocabulary.added {
-            let mut ids = Vec::new();
-            self.encode(token, &mut ids).map_err(|problem| Error::tokenizer(&self.name, problem))?;
-            if ids.contains(id) {
-                let problem = format!(
-                    "tokenizer.pattern makes one word of the special token {token:?}, so that text becomes it; give it \
-                     another name, or set tokenizer.special_tokens = \"parse\""
-                );
-                return Err(Error::tokenizer(&self.name, problem));
-            }
-        }
-        Ok(())
+    fn new(loaded: Loaded) -> Self {
+        Self { loaded, marked: OnceLock::new() }
     }
 
     /// Compares the engines on the first [`TRIAL`](Self::TRIAL) bytes of `sample`, and returns the one that
@@ -174,41 +98,18 @@ impl HfTokenizer {
     /// every time: the corpus's first ones, not those that a cursor points at. It lets the reference go, so
     /// only the first call compares anything.
     pub fn trial<S: AsRef<str>>(&mut self, sample: impl IntoIterator<Item = S>) -> Engine {
-        if let Running::Fast(FastFirst { engines, untried, .. }) = &mut self.running
-            && let Some(reference) = untried.take()
-        {
-            let engines = std::mem::take(engines);
-            let sample = gate::first(sample, Self::TRIAL);
-            self.running = match gate::admit(&self.name, engines, &reference, sample) {
-                Ok(mut engines) => {
-                    engines.truncate(1);
-                    Running::Fast(FastFirst::new(engines, None))
-                }
-                Err(reason) => fall_back(&self.name, *reference, reason),
-            };
-        }
-        self.engine()
+        self.marked = OnceLock::new();
+        self.loaded.trial(sample)
     }
 
     /// Which engine runs, and why.
     pub fn engine(&self) -> Engine {
-        match &self.running {
-            Running::Fast(FastFirst { engines, .. }) => engines[0].engine(),
-            Running::Reference(_, reason) => Engine::Reference { reason: reason.clone() },
-        }
-    }
-
-    /// Every token's spelling and id.
-    fn all_ids(&self) -> HashMap<String, u32> {
-        // It has been loaded before, so it can be loaded now.
-        caught(|| Reference::load(&self.json, self.special))
-            .map(|reference| reference.ids())
-            .unwrap_or_default()
+        self.loaded.engine()
     }
 
     /// The file's text, as it was loaded.
     pub fn json(&self) -> &str {
-        &self.json
+        &self.loaded.json
     }
 
     /// Writes the file's text to `path`, as a whole or not at all.
@@ -217,21 +118,21 @@ impl HfTokenizer {
     ///
     /// [`Error::Io`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        write_atomically(path.as_ref(), self.json.as_bytes())
+        write_atomically(path.as_ref(), self.json().as_bytes())
     }
 
     /// The file's path, or the name that [`from_json`](Self::from_json) was given.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.loaded.name
     }
 }
 
 impl fmt::Debug for HfTokenizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HfTokenizer")
-            .field("name", &self.name)
-            .field("vocab_size", &self.vocabulary.size)
-            .field("special", &self.special)
+            .field("name", &self.loaded.name)
+            .field("vocab_size", &self.vocab_size())
+            .field("special", &self.loaded.special)
             .field("engine", &self.engine())
             .finish_non_exhaustive()
     }
@@ -239,35 +140,43 @@ impl fmt::Debug for HfTokenizer {
 
 impl Tokenizer for HfTokenizer {
     fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
-        let reference = match &self.running {
-            Running::Fast(FastFirst { engines, .. }) if !unassigned::has_any(text) => {
-                return Ok(engines[0].encode(text, ids)?);
-            }
-            Running::Fast(fast) => fast.reference(&self.json, self.special)?,
-            Running::Reference(reference, _) => reference,
-        };
-        Ok(reference.encode(text, ids).map_err(|refusal| refusal.to_string())?)
+        self.loaded.encode(text, ids)
+    }
+
+    fn encode_spans(
+        &self,
+        text: &str,
+        ids: &mut Vec<u32>,
+        spans: &mut Vec<Range<usize>>,
+    ) -> Result<(), EncodeError> {
+        self.loaded.encode_spans(text, ids, spans)
+    }
+
+    fn encode_marked(
+        &self,
+        text: &MarkedText<'_>,
+        ids: &mut Vec<u32>,
+        runs: &mut Vec<Run>,
+    ) -> Result<(), EncodeError> {
+        let encoder = self.marked.get_or_init(|| MarkedEncoder::new(&self.loaded));
+        encoder.as_ref().map_err(|problem| problem.as_str())?.encode(&self.loaded, text, ids, runs)
     }
 
     /// Special tokens are spelled out. Bytes that are not UTF-8 become U+FFFD, for example if a character's
     /// last token is missing.
     fn decode(&self, ids: &[u32]) -> String {
-        let decoded = match &self.running {
-            Running::Fast(FastFirst { engines, .. }) => engines[0].decode(ids),
-            Running::Reference(reference, _) => reference.decode(ids),
-        };
-        decoded.unwrap_or_else(|e| {
+        self.loaded.decode(ids).unwrap_or_else(|e| {
             tracing::warn!(error = %e, "the tokenizer's decoder fails; its text is left out");
             String::new()
         })
     }
 
     fn vocab_size(&self) -> usize {
-        self.vocabulary.size
+        self.loaded.vocabulary.size
     }
 
     fn id(&self, token: &str) -> Option<u32> {
-        self.vocabulary.id(token, || self.all_ids())
+        self.loaded.id(token)
     }
 
     /// The BLAKE3 digest of the file's text, and how special tokens are read.
@@ -276,91 +185,19 @@ impl Tokenizer for HfTokenizer {
     /// where it gives the same ids. So a cursor stays valid when a later version admits a file that this one
     /// does not. If the engines differ unnoticed, the same file and corpus still choose the same engine.
     fn fingerprint(&self) -> String {
-        let mode = match self.special {
+        let mode = match self.loaded.special {
             SpecialTokens::Text => "text",
             SpecialTokens::Parse => "parse",
         };
-        format!("{}/{mode}", blake3::hash(self.json.as_bytes()))
+        format!("{}/{mode}", blake3::hash(self.json().as_bytes()))
     }
 
     /// Searches the added tokens, or the whole vocabulary if the file has added none.
     fn nearest(&self, token: &str) -> Option<String> {
-        self.vocabulary.nearest(token, || self.all_ids())
+        self.loaded.nearest(token)
     }
 
     fn tokenizer_json(&self) -> Option<&str> {
-        Some(&self.json)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::LearnConfig;
-    use crate::tokenizer::hf::fast::Fast;
-
-    /// A tokenizer that the gate would refuse, let through as if its probes had missed the fault: digits by
-    /// two, which the fast engine cuts by three.
-    fn past_the_gate() -> HfTokenizer {
-        let config = LearnConfig { vocab_size: 300, ..LearnConfig::default() };
-        let json = crate::tokenizer::learn::learn(["123 123 12 12 1234 mill mill"], &config, &[]).unwrap();
-        let json = json.replace(r"\\p{N}{1,3}", r"\\p{N}{1,2}");
-        let special = SpecialTokens::Text;
-        let mut tokenizer = HfTokenizer::from_json("digits", json.as_str(), special).unwrap();
-        assert!(matches!(tokenizer.running, Running::Reference(..)));
-        tokenizer.running = Running::Fast(FastFirst::new(
-            vec![Candidate::Fast(Box::new(Fast::load(&json.as_str().into(), special).unwrap()))],
-            Some(Box::new(Reference::load(&json, special).unwrap())),
-        ));
-        tokenizer
-    }
-
-    #[test]
-    fn a_document_that_differs_in_the_trial_brings_the_reference() {
-        let mut tokenizer = past_the_gate();
-        let before = tokenizer.fingerprint();
-        let Engine::Reference { reason } = tokenizer.trial(["mill", "a mill of 12345"]) else {
-            panic!("the fast engine still runs");
-        };
-        assert!(reason.contains("34"), "{reason}");
-        assert_eq!(tokenizer.fingerprint(), before);
-        let (mut ids, mut right) = (Vec::new(), Vec::new());
-        tokenizer.encode("12345", &mut ids).unwrap();
-        Reference::load(tokenizer.json(), SpecialTokens::Text).unwrap().encode("12345", &mut right).unwrap();
-        assert_eq!(ids, right);
-    }
-
-    #[test]
-    fn the_trial_ends_after_its_share() {
-        let long = "mill ".repeat(HfTokenizer::TRIAL / 5);
-        let mut tokenizer = past_the_gate();
-        let mut read = 0;
-        let sample = [long.as_str(), "m", "12345"].into_iter().inspect(|_| read += 1);
-        assert_eq!(tokenizer.trial(sample), Engine::Fast);
-        assert_eq!(read, 2, "nothing is read once the share is used up");
-        // The reference is gone, so nothing can be compared.
-        assert_eq!(tokenizer.trial(["12345"]), Engine::Fast);
-        let cut = "ä".repeat(HfTokenizer::TRIAL) + "12345";
-        assert_eq!(past_the_gate().trial([cut]), Engine::Fast);
-    }
-
-    #[test]
-    fn one_instance_serves_many_threads() {
-        let mut tokenizer = past_the_gate();
-        tokenizer.trial(["mill"]);
-        let texts: Vec<String> = (0..200).map(|i| format!("mill {i} mills\n").repeat(i % 7 + 1)).collect();
-        let encode = |text: &String| {
-            let mut ids = Vec::new();
-            tokenizer.encode(text, &mut ids).unwrap();
-            ids
-        };
-        let alone: Vec<_> = texts.iter().map(encode).collect();
-        std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                (0..4).map(|_| scope.spawn(|| texts.iter().map(encode).collect::<Vec<_>>())).collect();
-            for thread in threads {
-                assert_eq!(thread.join().unwrap(), alone);
-            }
-        });
+        Some(self.json())
     }
 }

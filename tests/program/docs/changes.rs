@@ -78,6 +78,36 @@ const CHANGE: &[&str] = &["mixture.changes=[{ batch = 9, weights = { a = 1, b = 
 const BUDGET: &[&str] = &["pipeline.pack=pad", "pipeline.batch_tokens=64"];
 const ONCE: &[&str] = &["pipeline.epochs=1"];
 const FITTED: &[&str] = &["pipeline.pack=best_fit"];
+const CHAT: &[&str] = &[
+    "source.0.kind=jsonl",
+    "source.0.paths=['{here}/chats.jsonl']",
+    "source.0.task=chat",
+    "source.0.chat.template={here}/one.jinja",
+];
+const TURN: &[&str] = &[
+    "source.0.kind=jsonl",
+    "source.0.paths=['{here}/chats.jsonl']",
+    "source.0.task=chat",
+    "source.0.chat.template={here}/one.jinja",
+    "source.0.chat.turn={ begin = '<assistant>', end = '<end>' }",
+];
+const NAMED: &[&str] = &[
+    "source.0.kind=jsonl",
+    "source.0.paths=['{here}/chats.jsonl']",
+    "source.0.task=chat",
+    "tokenizer.kind=subwords",
+    "tokenizer.path={here}/named/tokenizer.json",
+];
+const FIM: &[&str] = &[
+    "source.0.kind=jsonl",
+    "source.0.paths=['{here}/corpus.jsonl']",
+    "source.0.field=text",
+    "source.0.task=fim",
+    "tokenizer.kind=subwords",
+    "tokenizer.path={data}/tokenizers/ranks.tiktoken",
+    "tokenizer.pattern=cl100k_base",
+    "tokenizer.special={ '<|fim_prefix|>' = 100000, '<|fim_suffix|>' = 100001, '<|fim_middle|>' = 100002, '<|other|>' = 100003 }",
+];
 const MADE: &[&str] = &["source.0.kind=synthetic", "source.0.paths=[]"];
 const CACHE: &[&str] = &["source.0.cache={ path = '{here}/tokens', limit = '1GiB' }"];
 
@@ -98,6 +128,23 @@ const CHANGES: &[(&str, &[&str], &str)] = &[
     ("source.document", &[], "source.0.document=paragraph"),
     ("source.split", &[], "source.0.split=1KiB"),
     ("source.field", JSONL, "source.0.field=other"),
+    ("source.task", CHAT, "source.0.task=completion"),
+    ("source.chat.template", CHAT, "source.0.chat.template={here}/other.jinja"),
+    ("source.chat.template_name", NAMED, "source.0.chat.template_name=other"),
+    ("source.chat.date", CHAT, "source.0.chat.date='2026-11-28'"),
+    ("source.chat.kwargs", CHAT, "source.0.chat.kwargs={ enable_thinking = false }"),
+    ("source.chat.learn", CHAT, "source.0.chat.learn=last"),
+    ("source.chat.turn.begin", TURN, "source.0.chat.turn.begin=assistant>"),
+    ("source.chat.turn.end", TURN, "source.0.chat.turn.end=end>"),
+    ("source.chat.truncate", CHAT, "source.0.chat.truncate=drop"),
+    ("source.chat.border", CHAT, "source.0.chat.border=split"),
+    ("source.chat.fields", CHAT, "source.0.chat.fields={ role = 'from' }"),
+    ("source.chat.roles", CHAT, "source.0.chat.roles={ bot = 'assistant' }"),
+    ("source.fim.rate", FIM, "source.0.fim.rate=0.25"),
+    ("source.fim.spm", FIM, "source.0.fim.spm=0.25"),
+    ("source.fim.prefix", FIM, "source.0.fim.prefix=<|other|>"),
+    ("source.fim.suffix", FIM, "source.0.fim.suffix=<|other|>"),
+    ("source.fim.middle", FIM, "source.0.fim.middle=<|other|>"),
     ("source.where", TABLE, "source.0.where=id > 4"),
     ("source.csv.delimiter", CSV, "source.0.csv.delimiter=';'"),
     ("source.csv.quote", CSV, "source.0.csv.quote=''"),
@@ -254,4 +301,26 @@ fn write(directory: &Path) {
     let json = lines(|n| format!("{{\"text\": \"line {n}\", \"other\": \"o {n}\", \"q\": 2, \"r\": 1}}\n"));
     fs::write(path("corpus.jsonl"), json).expect("JSON lines");
     fs::write(path("corpus.csv"), "text\n".to_owned() + &lines(|n| format!("line {n}\n"))).expect("a table");
+    let chat = |n: usize| {
+        let message = |role: &str| format!("{{\"role\": \"{role}\", \"content\": \"{role} {n}\"}}");
+        let messages = [message("user"), message("assistant")].join(", ");
+        format!("{{\"messages\": [{messages}], \"prompt\": \"{n}?\", \"completion\": \"{n}!\"}}\n")
+    };
+    fs::write(path("chats.jsonl"), (0..400).map(chat).collect::<String>()).expect("conversations");
+    let template = |open: &str| {
+        format!(
+            "{{% for message in messages %}}{open}{{{{ message.role }}}}>{{% if message.role == 'assistant' %}}\
+             {{% generation %}}{{{{ message.content }}}}<end>{{% endgeneration %}}{{% else %}}{{{{ message.content }}}}<end>\
+             {{% endif %}}{{% endfor %}}"
+        )
+    };
+    fs::write(path("one.jinja"), template("<")).expect("a template");
+    fs::write(path("other.jinja"), template("[<")).expect("a template");
+    fs::create_dir(path("named")).expect("a directory");
+    let tokenizer = crate::support::root().join("tests/data/tokenizers/gate/gpt2.json");
+    fs::copy(tokenizer, path("named/tokenizer.json")).expect("a tokenizer");
+    let named = [("default", "<"), ("other", "[<")];
+    let named = named.map(|(name, open)| serde_json::json!({ "name": name, "template": template(open) }));
+    let settings = serde_json::json!({ "chat_template": named }).to_string();
+    fs::write(path("named/tokenizer_config.json"), settings).expect("its settings");
 }

@@ -25,6 +25,7 @@ pub(crate) fn all() -> BTreeMap<String, Option<Value>> {
         "exclude": { "documents": [{ "path": "a.txt", "byte": 0 }] },
         "tokenizer": { "train": {} },
         "model": { "rope_scaling": {} },
+        "train": { "lora": {} },
     });
     let config: RunConfig = serde_json::from_value(given.clone()).expect("a config");
     let written = serde_json::to_value(config).expect("configs are written");

@@ -169,6 +169,7 @@ fn word(root: &Value, schema: &Value) -> String {
     match schema["type"].as_str().or_else(|| schema["type"][0].as_str()).unwrap_or("unknown") {
         "array" if schema["items"]["maxItems"] == 2 => "list of pairs".to_owned(),
         "array" => format!("list of {}s", word(root, meant(root, &schema["items"]))),
+        "object" if schema["additionalProperties"] == true => "table".to_owned(),
         "object" => format!("table of {}s", word(root, meant(root, &schema["additionalProperties"]))),
         plain => plain.to_owned(),
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use millstream::Config;
-use millstream::config::{DocumentKind, SourceKind, TokenizerKind};
+use millstream::config::{DocumentKind, PackRule, SourceKind, Task, TokenizerKind};
 use tempfile::TempDir;
 
 use super::{failure, root, run, text};
@@ -158,6 +158,23 @@ fn records_in_lines() {
         fs::write(directory.path().join(name), format!("id{mark}said{mark}tag\n{rows}")).expect("a file");
         let config = made(directory.path(), &[name]);
         assert_eq!((config.sources[0].kind, config.sources[0].field.as_deref()), (kind, Some("said")));
+    }
+}
+
+#[test]
+fn conversations_and_completions() {
+    let chat = r#"{"conversations": [{"from": "human", "value": "1 + 1?"}, {"from": "gpt", "value": "2"}]}"#;
+    let pair = r#"{"prompt": "1 + 1 = ", "completion": "2"}"#;
+    for (line, task, field) in [(chat, Task::Chat, Some("conversations")), (pair, Task::Completion, None)] {
+        let directory = workplace();
+        fs::write(directory.path().join("a.jsonl"), format!("{line}\n").repeat(300)).expect("a file");
+        let said = text(directory.path(), &["init", "a.jsonl"]);
+        assert!(said.contains("about 300 documents"), "{said}");
+        // The template may come later.
+        let config = Config::load(directory.path().join("millstream.toml")).expect("a config");
+        let source = &config.sources[0];
+        assert_eq!((source.task, source.field.as_deref()), (task, field));
+        assert_eq!(config.pipeline.pack, PackRule::BestFit);
     }
 }
 

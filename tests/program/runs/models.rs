@@ -13,6 +13,7 @@ use super::{CONFIG, Project};
 use crate::support::runtime::block_on;
 use crate::support::torch::{python, torch};
 
+mod adapters;
 mod dtypes;
 mod origin;
 mod settings;

@@ -1,7 +1,7 @@
 //! What is delivered is what the programs that wrote the files find in them.
 
 use millstream::LaneCursor;
-use millstream::config::SourceConfig;
+use millstream::config::{ChatConfig, SourceConfig, Task};
 
 use super::others::{Row, at, bytes, config, groups, path, rows};
 use crate::corpus::{Corpus, all, open, run, texts};
@@ -56,4 +56,19 @@ fn texts_lie_within_structs_and_json_too() {
 fn shards_may_be_named_one_by_one() {
     let paths = vec![path("mds/*.mds").display().to_string()];
     assert_eq!(found(&SourceConfig { paths, ..config("mds") }), found(&config("mds")));
+}
+
+#[test]
+fn columns_of_shards_are_fields_of_a_record() {
+    let fields = [("prompt", "text"), ("completion", "raw")];
+    let fields = fields.map(|(name, column)| (name.to_owned(), column.to_owned())).into();
+    let chat = ChatConfig { fields, ..ChatConfig::default() };
+    for name in ["mds", "mds-zstd"] {
+        let group = groups().into_iter().find(|group| group.files.iter().any(|file| file == name));
+        let config = config(name).with_task(Task::Completion).with_chat(chat.clone());
+        // The column of bytes has the text once more.
+        let expected: Vec<String> =
+            group.expect("it is there").texts.iter().map(|text| format!("{text}{text}")).collect();
+        assert_eq!(found(&config), expected, "{name}");
+    }
 }

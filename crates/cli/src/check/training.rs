@@ -29,6 +29,8 @@ pub(super) struct Training<'a> {
 #[derive(Serialize)]
 struct Cost {
     parameters: f64,
+    /// How many are trained: all of them, or only those of the adapters.
+    trained: f64,
     /// The floating-point operations of a step.
     flops_per_step: f64,
     /// At the peak, in bytes.
@@ -40,9 +42,12 @@ impl Cost {
         let (RunConfig { model, train, .. }, pipeline) = (config, &config.data.pipeline);
         let vocab = model.vocab_size.unwrap_or(vocab);
         let places = pipeline.batch_tokens.unwrap_or(pipeline.batch_size.saturating_mul(pipeline.seq_len));
-        let per_place = Flops::new(model, vocab).per_place(pipeline.seq_len);
+        let per_place = Flops::for_run(config, vocab).per_place(pipeline.seq_len);
+        let parameters = Parameters::new(model, vocab).total();
+        let adapters = train.lora.as_ref().map(|lora| Parameters::of_adapters(model, lora));
         Self {
-            parameters: Parameters::new(model, vocab).total(),
+            parameters,
+            trained: adapters.unwrap_or(parameters),
             flops_per_step: per_place * places as f64 * train.accumulate as f64,
             memory: Memory::new(config, vocab),
         }
@@ -89,10 +94,14 @@ impl<'a> Training<'a> {
         let device =
             format!("{}{}{part} in {}", config.device, numbers.join(","), precision(config.precision));
         let step = operations(cost.flops_per_step);
+        let adapters = match config.lora {
+            Some(_) => format!(", {} more in the adapters that are trained", parameters(cost.trained)),
+            None => String::new(),
+        };
         let out = config.out.display();
         let mut lines = vec![
             ("training", format!("{} steps on {device}", config.steps)),
-            ("model", format!("{} parameters, {step} a step", parameters(cost.parameters))),
+            ("model", format!("{} parameters{adapters}, {step} a step", parameters(cost.parameters))),
             ("memory", format!("about {} for the model at its peak", bytes(cost.memory.total() as u64))),
         ];
         lines.extend(warnings.iter().map(|warning| ("", warning.clone())));

@@ -4,7 +4,7 @@ use std::slice;
 
 use futures::StreamExt;
 
-use millstream::config::{SourceConfig, SourceKind};
+use millstream::config::{SourceConfig, SourceKind, Task};
 use millstream::files::Position;
 use millstream::source::Lane;
 use millstream::{LaneCursor, Result, Source};
@@ -76,6 +76,21 @@ pub(super) async fn size(config: &SourceConfig) -> Result<Size> {
     let least = if is_whole { 0.0 } else { UNPACKED * stored as f64 / text.max(1) as f64 };
     let scaled = |read: u64| (read as f64 * least.max(lanes as f64)) as u64;
     Ok(Size { files, text: scaled(text), documents: scaled(documents), after_blank: scaled(after_blank) })
+}
+
+/// About how long a conversation is in a table, in stored bytes.
+const RECORD: u64 = 1 << 10;
+
+/// The size of a source whose records a template renders: they are not rendered here, since the template may be missing
+/// yet. Their own bytes stand for their text.
+pub(super) async fn size_of_records(config: &SourceConfig) -> Result<Size> {
+    let plain = SourceConfig { task: Task::Text, field: None, ..config.clone() };
+    if config.kind == SourceKind::Jsonl {
+        return size(&SourceConfig { kind: SourceKind::Text, ..plain }).await;
+    }
+    let (files, text) =
+        Source::recognize_records(&plain).await?.map_or((0, 0), |found| (found.files as u64, found.bytes));
+    Ok(Size { files, text, documents: text.div_ceil(RECORD), after_blank: 0 })
 }
 
 /// How much text the first records of a source have in a field, in bytes. Numbers do not count as text.

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::InitArgs;
-use super::measure::{Size, size, text_at};
+use super::measure::{Size, size, size_of_records, text_at};
 use crate::hint;
-use millstream::config::{DocumentKind, OnError, SourceConfig, SourceKind};
-use millstream::source::extension;
+use millstream::config::{DocumentKind, OnError, SourceConfig, SourceKind, Task};
+use millstream::source::{RecordsFound, extension};
 use millstream::{Error, Result, Source};
 
 /// The usual names of the field with the text, the most usual first.
@@ -64,6 +64,12 @@ impl Part {
             SourceKind::Text => plain(&mut config, path).await?,
             _ => {
                 let first = SourceConfig { paths: vec![first], ..config.clone() };
+                if args.field.is_none()
+                    && let Some(found) = Source::recognize_records(&first).await.ok().flatten()
+                {
+                    let (why, size) = tasks(&mut config, found).await?;
+                    return Ok(Self { config, path: path.to_owned(), why, size });
+                }
                 records(&mut config, &first, path, args.field.as_deref()).await?
             }
         };
@@ -98,6 +104,18 @@ async fn plain(config: &mut SourceConfig, path: &Path) -> Result<(String, Size)>
     };
     config.document = document;
     Ok((why.to_owned(), Size { documents, ..size }))
+}
+
+/// Sets the task that records look made for, and says how to render them.
+async fn tasks(config: &mut SourceConfig, found: RecordsFound) -> Result<(String, Size)> {
+    (config.task, config.field) = (found.task, found.field);
+    let why = match config.task {
+        Task::Completion => "a prompt and its completion, which is learned from",
+        _ => {
+            "conversations: the model's chat template renders them, and the assistant's turns are learned from"
+        }
+    };
+    Ok((why.to_owned(), size_of_records(config).await?))
 }
 
 /// Decides which field of records holds the text, and says which others there are, by the `first` files.

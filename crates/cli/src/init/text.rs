@@ -6,7 +6,7 @@ use super::measure::Size;
 use super::part::Part;
 use super::plan;
 use crate::words::bytes;
-use millstream::config::{DocumentKind, SourceKind};
+use millstream::config::{DocumentKind, SourceConfig, SourceKind, Task};
 
 /// The tokenizer of the config.
 #[derive(Clone, Debug)]
@@ -31,6 +31,10 @@ pub(super) fn toml(parts: &[Part], Size { text, documents, .. }: Size, ids: &Ids
     };
     let ([seq_len, batch_size, layers, d_model, heads, d_ff, steps], [lr, min_lr]) = plan::shape(text);
     let (warmup, every) = (steps / 20, steps / 4);
+    let pack = match parts.iter().any(|part| has_records(&part.config)) {
+        true => set("pack", &quoted("best_fit"), "no row begins within a conversation"),
+        false => String::new(),
+    };
     format!(
         r#"# A starting point for about {bytes} of text in about {documents} documents.
 # Paths are relative to the directory that you run the program in. Keys that are not here have defaults.
@@ -42,7 +46,7 @@ seed = 42                     # draws the order, and the model's first weights
 [pipeline]
 seq_len = {seq_len:<19} # tokens in a row
 batch_size = {batch_size:<16} # rows in a batch
-lanes = "auto"                # independent streams of documents: 16, or fewer for few and small files
+{pack}lanes = "auto"                # independent streams of documents: 16, or fewer for few and small files
 window = "auto"               # documents that are shuffled together: 2048 over all lanes
 holdout = {holdout:<19} # {why}
 # epochs = 1                  # how often the corpus is read; without it, forever
@@ -86,10 +90,17 @@ fn source(parts: &[Part], number: usize) -> String {
         several => format!("[\n    {},\n]", several.join(",\n    ")),
     };
     lines.push(set("paths", &paths, ""));
+    let of_field = if has_records(config) { "" } else { why };
     for (key, value, why) in
-        [("subset", &config.subset, ""), ("part", &config.part, ""), ("field", &config.field, why.as_str())]
+        [("subset", &config.subset, ""), ("part", &config.part, ""), ("field", &config.field, of_field)]
     {
         lines.extend(value.as_ref().map(|value| set(key, &quoted(value), why)));
+    }
+    if has_records(config) {
+        let task = if config.task == Task::Chat { "chat" } else { "completion" };
+        lines.push(set("task", &quoted(task), why));
+        let template = "its file, unless it lies beside tokenizer.path";
+        lines.push(set("# chat", "{ template = \"chat_template.jinja\" }", template));
     }
     if config.kind == SourceKind::Text {
         let document = match config.document {
@@ -104,6 +115,11 @@ fn source(parts: &[Part], number: usize) -> String {
         _ => set("on_error", "{ skip = 100 }", "logs and leaves out up to 100 bad documents"),
     });
     lines.concat()
+}
+
+/// Whether a template renders the records of a source.
+fn has_records(config: &SourceConfig) -> bool {
+    matches!(config.task, Task::Chat | Task::Completion)
 }
 
 /// The tokenizer's table, for so many bytes of text.

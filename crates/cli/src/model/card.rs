@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use burn::module::Module;
 use serde::Serialize;
 
 use millstream::config::PipelineConfig;
 use millstream_train::RunConfig;
 use millstream_train::checkpoint::State;
 use millstream_train::config::{ModelConfig, TrainConfig};
+use millstream_train::cost::Parameters;
 use millstream_train::model::Gpt;
 
 /// The part of a config that a card shows.
@@ -28,13 +28,16 @@ fn trained(train: &TrainConfig) -> toml::Table {
 }
 
 /// The card of a run's model, in Markdown.
-pub(super) fn card(config: &RunConfig, state: &State, model: &Gpt) -> String {
+pub(super) fn card(config: &RunConfig, state: &State, model: &Gpt, is_adapter: bool) -> String {
     let name = config.train.out.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy());
+    let library = if is_adapter { "peft" } else { "transformers" };
     let mut card =
-        format!("---\nlibrary_name: transformers\npipeline_tag: text-generation\n---\n\n# {name}\n\n");
+        format!("---\nlibrary_name: {library}\npipeline_tag: text-generation\n---\n\n# {name}\n\n");
     let shape = &config.model;
+    let vocab = model.embedding.lazy_shape()[0];
+    let adapters = config.train.lora.as_ref().map(|lora| Parameters::of_adapters(shape, lora));
     let parts = [
-        ("parameters", model.num_params().to_string()),
+        ("parameters", Parameters::new(shape, vocab).total().to_string()),
         ("layers", shape.layers.to_string()),
         ("width", shape.d_model.to_string()),
         ("heads", format!("{}, {} of keys and values", shape.heads, shape.kv_heads())),
@@ -52,7 +55,9 @@ pub(super) fn card(config: &RunConfig, state: &State, model: &Gpt) -> String {
         ("hours of training", Some(format!("{:.2}", state.seconds / 3600.0))),
     ];
     card.push_str("| | |\n|---|---|\n");
-    let figures = figures.into_iter().filter_map(|(what, figure)| Some((what, figure?)));
+    let trained_alone = [("parameters of the adapters", adapters.map(|count| count.to_string()))];
+    let figures = trained_alone.into_iter().chain(figures);
+    let figures = figures.filter_map(|(what, figure)| Some((what, figure?)));
     for (what, figure) in parts.into_iter().chain(figures) {
         // Writing to a string cannot fail.
         let _ = writeln!(card, "| {what} | {figure} |");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use burn::module::{ModuleVisitor, Param};
 use burn::tensor::Tensor;
 
-use crate::config::RunConfig;
+use crate::config::{Projection, RunConfig};
 use crate::model::LanguageModel;
 use millstream::cursor::Fingerprint;
 use millstream::tokenizer::Tokenizer;
@@ -15,6 +15,16 @@ pub(crate) fn for_gpt(config: &RunConfig, tokenizer: &dyn Tokenizer) -> Fingerpr
     let mut fields = for_training(config, tokenizer);
     if let Ok(serde_json::Value::Object(model)) = serde_json::to_value(&config.model) {
         fields.extend(model.into_iter().map(|(key, value)| (format!("model.{key}"), value.to_string())));
+    }
+    if let Some(lora) = &config.train.lora {
+        // The dropout may change: it is no part of the model that was saved.
+        let targets: Vec<&str> = lora.targets.projections().into_iter().map(Projection::name).collect();
+        let keys = [
+            ("rank", lora.rank.to_string()),
+            ("alpha", lora.alpha.to_string()),
+            ("targets", targets.join(", ")),
+        ];
+        fields.extend(keys.map(|(key, value)| (format!("train.lora.{key}"), value)));
     }
     Fingerprint(fields)
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::lora::LoraConfig;
 use millstream::config::reading::{
     Bound, Bounded, COUNT, Limit, NOT_NEGATIVE, Number, POSITIVE, SHARE, require,
 };
@@ -20,6 +21,9 @@ pub struct TrainConfig {
     /// Face libraries write them. `[model]` is then that model's shape, and may be left out. Default: a new model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<PathBuf>,
+    /// Trains adapters of the model of `init` (LoRA), and leaves its weights as they are. Default: all weights are trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lora: Option<LoraConfig>,
     /// The device: `flex`, the CPU, or `cuda`, `wgpu`, `vulkan` or `metal`, which are features of the build.
     pub device: String,
     /// The numbers of the devices that train together, such as `[0, 1]`: each takes its share of the rows, and the
@@ -129,6 +133,7 @@ impl Default for TrainConfig {
         Self {
             out: PathBuf::from("runs/run"),
             init: None,
+            lora: None,
             device: "flex".to_owned(),
             devices: Vec::new(),
             precision: Precision::default(),
@@ -190,6 +195,14 @@ impl TrainConfig {
         }
         require(!self.out.as_os_str().is_empty(), "train.out", "\"\"", "a directory's name")?;
         self.check_bounds("train")?;
+        if let Some(lora) = &self.lora {
+            lora.validate()?;
+            if self.init.is_none() {
+                let problem = "adapters need a model that has learned something; name its directory in train.init, or \
+                               leave train.lora out to train all weights";
+                return Err(Error::config("train.lora", problem));
+            }
+        }
         let decay = self.decay.unwrap_or(1);
         let wanted = format!("from 1 to train.steps ({})", self.steps);
         require((1..=self.steps).contains(&decay), "train.decay", decay, &wanted)?;

@@ -10,9 +10,10 @@ use serde::Serialize;
 
 use super::machine::physical_memory;
 use super::parameters::Parameters;
-use crate::config::{ModelConfig, OptimizerKind, Precision, RunConfig};
+use crate::config::{LoraConfig, ModelConfig, OptimizerKind, Precision, RunConfig};
 use crate::device;
 use crate::kernels::chunks;
+use crate::model::is_target;
 use crate::model::shape::{Kind, Part, block_parts};
 use millstream::disk;
 use millstream::error::{Error, Result};
@@ -29,7 +30,7 @@ const ALLOCATOR_SHARE: f64 = 0.1;
 pub struct Memory {
     /// The model's parameters.
     pub parameters: f64,
-    /// The optimizer's moments of each parameter: AdamW's two, or Muon's one.
+    /// The optimizer's moments of each parameter that is trained: AdamW's two, or Muon's one.
     pub moments: f64,
     /// The gradients, or the copy of the moments that a checkpoint writes, whichever is more.
     pub gradients: f64,
@@ -68,20 +69,25 @@ impl Memory {
         // The CPU computes everything but products in f32, whatever the precision.
         let number = if is_cpu { F32 } else { entering };
         let counted = Parameters::new(model, vocab);
-        let parameters = counted.total() * F32;
+        let lora = config.train.lora.as_ref();
+        let adapters = lora.map(|lora| Parameters::of_adapters(model, lora) * F32);
+        let parameters = counted.total() * F32 + adapters.unwrap_or_default();
+        // What has gradients and moments, and the part of it in the blocks' matrices.
+        let trained = adapters.unwrap_or(parameters);
+        let trained_in_blocks = adapters.unwrap_or(counted.blocks * F32);
         // Each part has its own gradients. A tied head's gradient exists beside the embedding's until they are added. A
         // step of several batches also holds the sum of theirs.
-        let tied = if counted.embedding == 0.0 { 2.0 * counted.head * F32 } else { 0.0 };
-        let sum = if config.train.accumulate > 1 { parameters } else { 0.0 };
+        let tied = if counted.embedding == 0.0 && lora.is_none() { 2.0 * counted.head * F32 } else { 0.0 };
+        let sum = if config.train.accumulate > 1 { trained } else { 0.0 };
         let fewer = match config.train.optimizer {
             OptimizerKind::AdamW => 0.0,
-            OptimizerKind::Muon => counted.blocks * F32,
+            OptimizerKind::Muon => trained_in_blocks,
         };
-        let moments = 2.0 * parameters - fewer;
-        let of_step = parts * (parameters + tied) + sum;
+        let moments = 2.0 * trained - fewer;
+        let of_step = parts * (trained + tied) + sum;
         let gradients = of_step.max(moments);
         let places = rows * length;
-        let of_layers = model.layers as f64 * places * kept_per_place(model, number, entering);
+        let of_layers = model.layers as f64 * places * kept_per_place(model, lora, number, entering);
         // A product in bf16 keeps its copy of the weights, in each part of the batch.
         let weights = match config.train.precision {
             Precision::F32 => 0.0,
@@ -92,7 +98,7 @@ impl Memory {
         let chunk = chunks::logits(is_cpu);
         let logits = copies * parts * logits(chunk, model.d_model, vocab, (places / parts).ceil());
         let activations = of_layers + weights + logits;
-        let freed = of_layers.min(parts * counted.blocks * F32);
+        let freed = of_layers.min(parts * trained_in_blocks);
         let overlap = gradients + activations - moments.max(of_step + activations - freed);
         let share = if is_cpu { ALLOCATOR_SHARE } else { 0.0 };
         let allocator = share * (parameters + moments + gradients + activations - overlap);
@@ -115,7 +121,7 @@ impl Memory {
     /// [`Error::Config`] with both numbers.
     pub fn check(&self, config: &RunConfig) -> Result<()> {
         // One set of gradients exists whatever the number of parts.
-        let least = 2.0 * self.parameters + self.moments;
+        let least = self.parameters + self.gradients.min(self.parameters) + self.moments;
         let Some(machine) = of_machine(config).filter(|machine| least > *machine) else { return Ok(()) };
         let problem = format!(
             "its parameters, moments and gradients take {}, and this machine has {}; lower model.layers, \
@@ -185,9 +191,22 @@ fn of_machine(config: &RunConfig) -> Option<f64> {
 
 /// The bytes that one place keeps in one layer for the backward pass. A number that enters a product has `entering`
 /// bytes, any other `number` bytes.
-fn kept_per_place(model: &ModelConfig, number: f64, entering: f64) -> f64 {
+fn kept_per_place(model: &ModelConfig, lora: Option<&LoraConfig>, number: f64, entering: f64) -> f64 {
+    // A frozen matrix does not keep its input, and an adapter does; twice what its first factors give; and with dropout,
+    // what the input is multiplied by.
+    let of_input = |part: &Part| {
+        let input = part.tensors[0].1[1] as f64 * entering;
+        let Some(lora) = lora else { return input };
+        match part.tensors.iter().filter(|(name, _)| is_target(lora, name)).count() {
+            0 => 0.0,
+            adapters => {
+                let dropped = if lora.dropout > 0.0 { input } else { 0.0 };
+                input + dropped + (2 * adapters * lora.rank) as f64 * number
+            }
+        }
+    };
     let bytes = |part: Part| match part.kind {
-        Kind::Matrix => part.kept as f64 * number + part.tensors[0].1[1] as f64 * entering,
+        Kind::Matrix => part.kept as f64 * number + of_input(&part),
         // The input of a norm is f32 in each precision.
         Kind::Table | Kind::Vector => part.kept as f64 * F32,
     };

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::config::ModelConfig;
+use crate::config::{LoraConfig, ModelConfig};
+use crate::model::block_adapters;
 use crate::model::shape::{Kind, Part, block_parts, outer_parts};
 
 /// The parameters of a [`Gpt`](crate::model::Gpt), counted from its config. They are `f64`, which is exact up to
@@ -33,6 +34,12 @@ impl Parameters {
             embedding: count(&outer, Kind::Table) - head,
             vectors: layers * count(&block, Kind::Vector) + count(&outer, Kind::Vector),
         }
+    }
+
+    /// Counts what `[train.lora]` trains in a model of this shape: the factors of its adapters.
+    pub fn of_adapters(model: &ModelConfig, lora: &LoraConfig) -> f64 {
+        let factors = block_adapters(model, lora, 0);
+        model.layers as f64 * factors.iter().map(|part| part.len() as f64).sum::<f64>()
     }
 
     /// All of them.

@@ -35,6 +35,30 @@ pub fn head_loss(
     targets: Tensor<1, Int>,
     mask: Option<Tensor<2>>,
 ) -> HeadLoss {
+    let (nats, hidden, head) = loss_of(hidden, head, targets, mask, true);
+    HeadLoss { nats, hidden, head: head.expect("a target") }
+}
+
+/// Returns the losses, `[n]`, and the gradient of their sum for `hidden` alone, as in [`head_loss`]: a frozen head needs
+/// none.
+pub fn frozen_head_loss(
+    hidden: Tensor<2>,
+    head: Tensor<2>,
+    targets: Tensor<1, Int>,
+    mask: Option<Tensor<2>>,
+) -> (Tensor<1>, Tensor<2>) {
+    let (nats, hidden, _) = loss_of(hidden, head, targets, mask, false);
+    (nats, hidden)
+}
+
+/// The losses, the gradient for `hidden`, and if it is asked for, that of the head.
+fn loss_of(
+    hidden: Tensor<2>,
+    head: Tensor<2>,
+    targets: Tensor<1, Int>,
+    mask: Option<Tensor<2>>,
+    with_head: bool,
+) -> (Tensor<1>, Tensor<2>, Option<Tensor<2>>) {
     let dtype = hidden.dtype();
     let head = head.cast(dtype);
     let (mut nats, mut hidden_gradients, mut head_gradient) = (Vec::new(), Vec::new(), None);
@@ -49,16 +73,15 @@ pub fn head_loss(
             None => (hidden, gradient),
         };
         hidden_gradients.push(gradient);
+        if !with_head {
+            continue;
+        }
         head_gradient = Some(match head_gradient {
             Some(sum) => add_product(sum, slopes.transpose(), hidden),
             None => multiply(slopes.transpose(), hidden).cast(DType::F32),
         });
     }
-    HeadLoss {
-        nats: Tensor::cat(nats, 0),
-        hidden: Tensor::cat(hidden_gradients, 0),
-        head: head_gradient.expect("a target"),
-    }
+    (Tensor::cat(nats, 0), Tensor::cat(hidden_gradients, 0), head_gradient)
 }
 
 /// Returns only the losses, `[n]`, as in [`head_loss`].

@@ -15,6 +15,14 @@ pub(crate) fn product(a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
     .reshape([rows, columns])
 }
 
+/// Returns `a * b` for a `b` that needs no gradient: none is computed for it, and `a` is not kept.
+pub(crate) fn frozen_product(a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
+    let ([rows, _], [_, columns]) = (a.dims(), b.dims());
+    let b = b.inner();
+    differentiable([a.unsqueeze()], |[a]| (multiply(matrix(a), b.clone()).unsqueeze(), FrozenProduct { b }))
+        .reshape([rows, columns])
+}
+
 /// Returns `a * b` without a gradient. Either may be a transpose.
 pub(crate) fn multiply(a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
     if cpu::has(&a) && cpu::has(&b) {
@@ -49,5 +57,17 @@ impl Derivative<2> for Product {
         let slopes = matrix(slopes);
         let of_a = multiply(slopes.clone(), self.b.transpose());
         [of_a.unsqueeze(), multiply(self.a.transpose(), slopes).unsqueeze()]
+    }
+}
+
+/// The gradient of [`frozen_product`].
+#[derive(Clone, Debug)]
+struct FrozenProduct {
+    b: Tensor<2>,
+}
+
+impl Derivative<1> for FrozenProduct {
+    fn gradients(self, slopes: Tensor<4>) -> [Tensor<4>; 1] {
+        [multiply(matrix(slopes), self.b.transpose()).unsqueeze()]
     }
 }

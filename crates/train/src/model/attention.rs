@@ -5,12 +5,13 @@ use std::ops::Range;
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 
+use super::dropout::Draws;
 use super::hidden::HiddenMatrix;
 use super::init::Init;
+use super::lora::{Lora, project};
 use super::norm::Norm;
 use crate::config::ModelConfig;
 use crate::kernels::attention::{attend, block_len, self_attend, split_qkv};
-use crate::kernels::product::product;
 use crate::kernels::rotation::Rotation;
 
 /// Multi-head attention with rotary positions. Several heads of queries may share one of keys and values (Ainslie et
@@ -27,6 +28,10 @@ pub struct Attention {
     pub key_norm: Option<Norm>,
     /// The projection back to the residual stream, `[heads * head, d_model]`.
     pub out: Param<Tensor<2>>,
+    /// The adapters of both projections, if they have any.
+    pub qkv_lora: Option<Lora>,
+    /// See `qkv_lora`.
+    pub out_lora: Option<Lora>,
     heads: usize,
     kv_heads: usize,
 }
@@ -76,9 +81,16 @@ impl Attention {
             query_norm,
             key_norm,
             out: init.matrix([heads * head, width], init.residual),
+            qkv_lora: None,
+            out_lora: None,
             heads,
             kv_heads,
         }
+    }
+
+    /// Its adapters.
+    pub(super) fn adapters(&self) -> impl Iterator<Item = &Lora> {
+        self.qkv_lora.iter().chain(&self.out_lora)
     }
 
     /// Its matrices, with those of queries, keys and values apart.
@@ -91,7 +103,19 @@ impl Attention {
     /// Attends from each place to itself and to earlier ones of its document. `starts`, `[batch, length]`, is where
     /// each place's document begins; without it, a row is one document.
     pub fn forward(&self, x: Tensor<3>, rope: &Rotation, starts: Option<&Tensor<2, Int>>) -> Tensor<3> {
-        self.read_out(self_attend(self.project(x, rope), self.kv_heads, starts.cloned()))
+        self.forward_with(x, rope, starts, None)
+    }
+
+    /// As [`forward`](Self::forward), with dropout of what enters the adapters.
+    pub(super) fn forward_with(
+        &self,
+        x: Tensor<3>,
+        rope: &Rotation,
+        starts: Option<&Tensor<2, Int>>,
+        draws: Option<&Draws>,
+    ) -> Tensor<3> {
+        let heads = self_attend(self.project(x, rope, draws), self.kv_heads, starts.cloned());
+        self.read_out(heads, draws)
     }
 
     /// As [`forward`](Self::forward), following the keys and values that `cache` holds for `block`.
@@ -102,20 +126,21 @@ impl Attention {
         cache: &mut KeyValues,
         block: usize,
     ) -> Tensor<3> {
-        let [query, key, value] = split_qkv(&self.project(x, rope), self.kv_heads);
+        let [query, key, value] = split_qkv(&self.project(x, rope, None), self.kv_heads);
         let (key, value) = cache.append(block, key, value);
         let block = block_len(&query, key.dims()[2]);
-        self.read_out(attend(query, key, value, None, block))
+        self.read_out(attend(query, key, value, None, block), None)
     }
 
     /// Returns the heads of queries, of keys and of values, in this order: `[batch, heads + 2 * kv_heads, length, head]`.
     /// The first two are rotated.
-    fn project(&self, x: Tensor<3>, rope: &Rotation) -> Tensor<4> {
+    fn project(&self, x: Tensor<3>, rope: &Rotation, draws: Option<&Draws>) -> Tensor<4> {
         let [batch, length, width] = x.dims();
         let x = x.reshape([batch * length, width]);
-        let mut projected = product(x.clone(), self.qkv.val().cast(x.dtype()));
+        let mut projected = project(x, &self.qkv, self.qkv_lora.as_ref(), draws);
         if let Some(bias) = &self.bias {
-            projected = projected + bias.val().cast(x.dtype()).unsqueeze();
+            let dtype = projected.dtype();
+            projected = projected + bias.val().cast(dtype).unsqueeze();
         }
         let (rotated, all) = (self.heads + self.kv_heads, self.heads + 2 * self.kv_heads);
         let head = projected.dims()[1] / all;
@@ -130,11 +155,10 @@ impl Attention {
     }
 
     /// Projects the output of the heads, `[batch, heads, length, head]`.
-    fn read_out(&self, attended: Tensor<4>) -> Tensor<3> {
+    fn read_out(&self, attended: Tensor<4>, draws: Option<&Draws>) -> Tensor<3> {
         let [batch, heads, length, head] = attended.dims();
         let [_, width] = self.out.dims();
-        let out = self.out.val().cast(attended.dtype());
         let attended = attended.swap_dims(1, 2).reshape([batch * length, heads * head]);
-        product(attended, out).reshape([batch, length, width])
+        project(attended, &self.out, self.out_lora.as_ref(), draws).reshape([batch, length, width])
     }
 }

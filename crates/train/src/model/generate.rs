@@ -112,19 +112,48 @@ pub fn generate(
     tokenizer: &dyn Tokenizer,
     prompt: &str,
     sampling: &Sampling,
-    mut piece: impl FnMut(&str),
+    piece: impl FnMut(&str),
 ) -> Result<String> {
-    sampling.validate()?;
     let mut ids = sampling.begin.clone();
     tokenizer.encode(prompt, &mut ids).map_err(|problem| Error::tokenizer("of the prompt", problem))?;
+    let context = if prompt.is_empty() { 0 } else { CONTEXT };
     if ids.is_empty() {
         ids.push(sampling.ends.first().copied().unwrap_or(0));
     }
+    continued(model, tokenizer, ids, context, sampling, piece)
+}
+
+/// As [`generate`], after the ids of a prompt. There is at least one; `sampling.begin` is not put before them.
+///
+/// # Errors
+/// As [`generate`].
+pub fn generate_after(
+    model: &Gpt,
+    tokenizer: &dyn Tokenizer,
+    prompt: Vec<u32>,
+    sampling: &Sampling,
+    piece: impl FnMut(&str),
+) -> Result<String> {
+    if prompt.is_empty() {
+        return Err(Error::config("prompt", "it has no ids, and the model continues at least one"));
+    }
+    continued(model, tokenizer, prompt, CONTEXT, sampling, piece)
+}
+
+/// Continues `ids`, of which the last `context` are decoded with the first piece.
+fn continued(
+    model: &Gpt,
+    tokenizer: &dyn Tokenizer,
+    mut ids: Vec<u32>,
+    context: usize,
+    sampling: &Sampling,
+    mut piece: impl FnMut(&str),
+) -> Result<String> {
+    sampling.validate()?;
     let device = model.embedding.val().device();
     let length = model.seq_len();
     let mut random = Uniform::new(sampling.seed);
-    let before = if prompt.is_empty() { 0 } else { CONTEXT };
-    let mut text = Pieces::new(ids.len(), before);
+    let mut text = Pieces::new(ids.len(), context);
     let mut cache = KeyValues::default();
     for _ in 0..sampling.tokens {
         if cache.len() == length {

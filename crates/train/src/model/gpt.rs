@@ -6,16 +6,18 @@ use burn::tensor::{DType, Device, Int, Tensor};
 
 use super::attention::{Attention, KeyValues};
 use super::documents::Documents;
+use super::dropout::{Draws, Dropout};
 use super::hidden::HiddenMatrix;
 use super::init::{Init, Initial};
 use super::language_model::LanguageModel;
+use super::lora::{Attach, Lora, merge};
 use super::mlp::Mlp;
 use super::norm::Norm;
 use super::rope::Rope;
 use super::tensors::Tensors;
 use crate::config::{ModelConfig, Precision, RunConfig};
 use crate::kernels::embedding::embed;
-use crate::kernels::loss::{HeadLoss, head_loss, head_nats};
+use crate::kernels::loss::{HeadLoss, frozen_head_loss, head_loss, head_nats};
 use millstream::error::{Error, Result};
 use millstream::tokenizer::Tokenizer;
 
@@ -46,6 +48,9 @@ pub struct Gpt {
     rope: Rope,
     #[module(skip)]
     precision: Precision,
+    /// The dropout of what enters the adapters, in training.
+    #[module(skip)]
+    dropout: Option<Dropout>,
 }
 
 /// One block: attention and feed-forward network, each after a norm and inside a residual connection.
@@ -86,7 +91,7 @@ impl Gpt {
         let norm = Norm::new(config, config.d_model, &mut init);
         let scaling = config.rope_scaling.as_ref();
         let rope = Rope::new(seq_len, config.head_dim(), config.rope_theta, scaling, device);
-        Self { embedding, blocks, norm, head, rope, precision: Precision::F32 }
+        Self { embedding, blocks, norm, head, rope, precision: Precision::F32, dropout: None }
     }
 
     /// Computes products in `precision`. The parameters are f32 in each.
@@ -121,12 +126,58 @@ impl Gpt {
         Ok(model.with_precision(config.train.precision))
     }
 
+    /// Adds the adapters of `[train.lora]`, if there are any, and freezes everything else: no gradient is computed for it,
+    /// and no optimizer steps it. The model's results stay as they are: all second factors are 0.
+    pub(crate) fn with_adapters(self, config: &RunConfig) -> Self {
+        let Some(lora) = &config.train.lora else { return self };
+        let mut model = self.no_grad();
+        let device = model.embedding.val().device();
+        let mut attach = Attach::new(&config.model, lora, config.data.seed, &device);
+        for Block { attention, mlp, .. } in &mut model.blocks {
+            [attention.qkv_lora, attention.out_lora, mlp.up_lora, mlp.down_lora] = attach.block();
+        }
+        model.dropout = (lora.dropout > 0.0).then(|| Dropout::new(lora.dropout, config.data.seed));
+        model
+    }
+
+    /// Whether only adapters are trained.
+    pub fn has_adapters(&self) -> bool {
+        self.adapters().next().is_some()
+    }
+
+    fn adapters(&self) -> impl Iterator<Item = &Lora> {
+        self.blocks.iter().flat_map(|block| block.attention.adapters().chain(block.mlp.adapters()))
+    }
+
+    /// Returns the model without autodiff, and without adapters: what they add to the matrices is added.
+    #[must_use]
+    pub fn merged(&self) -> Self {
+        let mut model = self.valid();
+        for Block { attention, mlp, .. } in &mut model.blocks {
+            merge(&mut attention.qkv, &mut attention.qkv_lora);
+            merge(&mut attention.out, &mut attention.out_lora);
+            merge(&mut mlp.up, &mut mlp.up_lora);
+            merge(&mut mlp.down, &mut mlp.down_lora);
+        }
+        model
+    }
+
     /// Returns the hidden states after the last norm, `[batch, length, d_model]`, for ids `[batch, length]`, in the type
     /// of the products. Each row is one text, or holds `documents` that do not see each other.
     ///
     /// # Panics
     /// If `length` is more than the model's `seq_len`.
     pub fn hidden(&self, ids: Tensor<2, Int>, documents: Option<&Documents>) -> Tensor<3> {
+        self.hidden_with(ids, documents, None)
+    }
+
+    /// As [`hidden`](Self::hidden), with dropout of what enters the adapters.
+    fn hidden_with(
+        &self,
+        ids: Tensor<2, Int>,
+        documents: Option<&Documents>,
+        draws: Option<&Draws>,
+    ) -> Tensor<3> {
         let [_, length] = ids.dims();
         let rope = match documents {
             Some(documents) => self.rope.at_each(&documents.positions),
@@ -136,8 +187,8 @@ impl Gpt {
         let mut x = embed(self.embedding.val(), ids);
         for block in &self.blocks {
             let read = self.narrow(block.attention_norm.forward(x.clone()));
-            x = x + wide(block.attention.forward(read, &rope, starts.as_ref()));
-            x = self.feed_forward(block, x);
+            x = x + wide(block.attention.forward_with(read, &rope, starts.as_ref(), draws));
+            x = self.feed_forward(block, x, draws);
         }
         self.narrow(self.norm.forward(x))
     }
@@ -161,7 +212,7 @@ impl Gpt {
         for (index, block) in self.blocks.iter().enumerate() {
             let read = self.narrow(block.attention_norm.forward(x.clone()));
             x = x + wide(block.attention.forward_cached(read, &rope, cache, index));
-            x = self.feed_forward(block, x);
+            x = self.feed_forward(block, x, None);
         }
         let width = x.dims()[2];
         let last = x.slice([0..batch, length - 1..length]).reshape([batch, width]);
@@ -169,9 +220,9 @@ impl Gpt {
     }
 
     /// Adds the output of a block's feed-forward network to the residual stream.
-    fn feed_forward(&self, block: &Block, x: Tensor<3>) -> Tensor<3> {
+    fn feed_forward(&self, block: &Block, x: Tensor<3>, draws: Option<&Draws>) -> Tensor<3> {
         let read = self.narrow(block.mlp_norm.forward(x.clone()));
-        x + wide(block.mlp.forward(read))
+        x + wide(block.mlp.forward_with(read, draws))
     }
 
     /// The logits of hidden states, f32.
@@ -233,25 +284,41 @@ impl LanguageModel for Gpt {
     fn gradients(&self, tensors: &Tensors) -> (Tensor<2>, GradientsParams) {
         let Tensors { inputs, targets, mask, documents } = tensors.clone();
         let [rows, length] = targets.dims();
-        let hidden = self.hidden(inputs, documents.as_ref());
+        let draws = self.dropout.as_ref().map(|dropout| dropout.draws(&inputs));
+        let hidden = self.hidden_with(inputs, documents.as_ref(), draws.as_ref());
         let width = hidden.dims()[2];
         let hidden = hidden.reshape([rows * length, width]);
-        let HeadLoss { nats, hidden: hidden_gradient, head } = head_loss(
-            hidden.clone().inner(),
-            self.head_weight().inner(),
-            targets.reshape([rows * length]).inner(),
-            mask.map(|mask| mask.reshape([rows * length, 1]).inner()),
-        );
+        let [states, weights] = [hidden.clone(), self.head_weight()].map(Tensor::inner);
+        let targets = targets.reshape([rows * length]).inner();
+        let mask = mask.map(|mask| mask.reshape([rows * length, 1]).inner());
+        let (nats, hidden_gradient, head) = match self.head_param().is_require_grad() {
+            true => {
+                let HeadLoss { nats, hidden, head } = head_loss(states, weights, targets, mask);
+                (nats, hidden, Some(head))
+            }
+            false => {
+                let (nats, hidden) = frozen_head_loss(states, weights, targets, mask);
+                (nats, hidden, None)
+            }
+        };
         // By the chain rule, the gradient of this sum for every parameter below is that of the loss.
         let bridge = (hidden * Tensor::from_inner(hidden_gradient)).sum();
         let mut params = GradientsParams::from_grads(bridge.backward(), self);
-        let id = self.head_id();
-        let head = match params.remove::<2>(id) {
-            Some(embedding) => embedding + head,
-            None => head,
-        };
-        params.register(id, head);
+        if let Some(head) = head {
+            let id = self.head_id();
+            let head = match params.remove::<2>(id) {
+                Some(embedding) => embedding + head,
+                None => head,
+            };
+            params.register(id, head);
+        }
         (nats.reshape([rows, length]), params)
+    }
+
+    fn begin_step(&mut self, step: u64) {
+        if let Some(dropout) = &mut self.dropout {
+            dropout.step = step;
+        }
     }
 
     fn seq_len(&self) -> Option<usize> {
@@ -259,6 +326,9 @@ impl LanguageModel for Gpt {
     }
 
     fn hidden_matrices(&self) -> Vec<HiddenMatrix> {
+        if self.has_adapters() {
+            return self.adapters().flat_map(Lora::matrices).collect();
+        }
         let of_block = |block: &Block| [block.attention.matrices(), block.mlp.matrices()].concat();
         self.blocks.iter().flat_map(of_block).collect()
     }

@@ -15,7 +15,8 @@ use super::tensors::Tensors;
 /// it.
 ///
 /// On the CPU the rows of a batch are split, and each part goes through the model on a thread of its own. So a row's
-/// losses must not depend on the other rows, and drawing random numbers is not exact at a resume.
+/// losses must not depend on the other rows, and random numbers are exact at a resume only if they follow from
+/// [`begin_step`](Self::begin_step) and the row.
 pub trait LanguageModel: Module + Sync {
     /// Returns the loss of each target in nats, `[rows, seq_len]`, f32: the negative logarithm of the probability that
     /// the model gives it. Values where the mask is 0 do not count.
@@ -33,6 +34,12 @@ pub trait LanguageModel: Module + Sync {
         let params = GradientsParams::from_grads(counted.sum().backward(), self);
         (losses.inner(), params)
     }
+
+    /// Tells the model which step the gradients that follow are for, from 0.
+    ///
+    /// A model that draws random numbers, such as for dropout, makes them from this number and from the rows that it is
+    /// given: then they are the same after a resume, and on any number of ranks. By default nothing.
+    fn begin_step(&mut self, _step: u64) {}
 
     /// The most inputs that a row may have; `None` if there is no bound. By default there is none.
     fn seq_len(&self) -> Option<usize> {

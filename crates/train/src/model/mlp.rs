@@ -4,10 +4,11 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::activation::gelu;
 
+use super::dropout::Draws;
 use super::hidden::HiddenMatrix;
 use super::init::Init;
+use super::lora::{Lora, project};
 use crate::config::{Activation, ModelConfig};
-use crate::kernels::product::product;
 use crate::kernels::swiglu::swiglu;
 
 /// A gated or plain feed-forward network.
@@ -17,6 +18,10 @@ pub struct Mlp {
     pub up: Param<Tensor<2>>,
     /// The projection back to the residual stream, `[d_ff, d_model]`.
     pub down: Param<Tensor<2>>,
+    /// The adapters of the projections up and down, if they have any.
+    pub up_lora: Option<Lora>,
+    /// See `up_lora`.
+    pub down_lora: Option<Lora>,
     gated: bool,
 }
 
@@ -27,8 +32,15 @@ impl Mlp {
         Self {
             up: init.matrix([config.d_model, up], init.std),
             down: init.matrix([config.d_ff, config.d_model], init.residual),
+            up_lora: None,
+            down_lora: None,
             gated,
         }
+    }
+
+    /// Its adapters.
+    pub(super) fn adapters(&self) -> impl Iterator<Item = &Lora> {
+        self.up_lora.iter().chain(&self.down_lora)
     }
 
     /// Its matrices, with those of the gate and up apart.
@@ -42,12 +54,15 @@ impl Mlp {
 
     /// `down(silu(gate(x)) * up(x))`, or `down(gelu(up(x)))`.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+        self.forward_with(x, None)
+    }
+
+    /// As [`forward`](Self::forward), with dropout of what enters the adapters.
+    pub(super) fn forward_with(&self, x: Tensor<3>, draws: Option<&Draws>) -> Tensor<3> {
         let [batch, length, width] = x.dims();
         let x = x.reshape([batch * length, width]);
-        let up = self.up.val().cast(x.dtype());
-        let up = product(x, up);
+        let up = project(x, &self.up, self.up_lora.as_ref(), draws);
         let inner = if self.gated { swiglu(up) } else { gelu(up) };
-        let down = self.down.val().cast(inner.dtype());
-        product(inner, down).reshape([batch, length, width])
+        project(inner, &self.down, self.down_lora.as_ref(), draws).reshape([batch, length, width])
     }
 }

@@ -11,7 +11,8 @@ impl Uniform {
         Self(seed)
     }
 
-    fn next(&mut self) -> u64 {
+    /// 64 random bits.
+    pub(crate) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,7 +22,7 @@ impl Uniform {
 
     /// A number in `[0, 1)`, with 53 random bits.
     pub(crate) fn sample(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
@@ -70,6 +71,6 @@ mod tests {
     #[test]
     fn the_sequence_of_a_seed_is_pinned() {
         // The reference implementation's first output for seed 1234567.
-        assert_eq!(Uniform::new(1_234_567).next(), 6_457_827_717_110_365_317);
+        assert_eq!(Uniform::new(1_234_567).bits(), 6_457_827_717_110_365_317);
     }
 }

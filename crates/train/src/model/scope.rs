@@ -9,11 +9,11 @@ use millstream::batch::{Batch, Piece};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scope {
-    /// A row, whichever documents it is packed from: every id but the first is a target.
+    /// A row, whichever documents it is packed from: every id but the first is a target, unless it is masked.
     #[default]
     Row,
     /// A document in a row: no place sees another document, positions begin at 0 in each document, and a document's
-    /// first id is not a target.
+    /// first id is not a target. Nor is an id that is masked.
     Document,
 }
 
@@ -26,22 +26,24 @@ impl Scope {
     /// The targets of `batch`: rows and ranges of places in them, without empty ranges.
     pub fn targets(self, batch: &Batch) -> Vec<(usize, Range<usize>)> {
         let end = |length: u32| (length as usize).min(batch.seq_len() + 1);
-        let mut targets: Vec<_> = match self {
-            Self::Row => batch.lengths().iter().map(|&length| 1..end(length)).enumerate().collect(),
+        match self {
+            Self::Row => {
+                let rows = batch.lengths().iter().enumerate();
+                let targets = rows.map(|(row, &length)| (row, batch.learned_in(row, 1..end(length))));
+                targets.flat_map(|(row, targets)| targets.map(move |ids| (row, ids))).collect()
+            }
             Self::Document => batch.targets_within_documents().collect(),
-        };
-        targets.retain(|(_, ids)| !ids.is_empty());
-        targets
+        }
     }
 
-    /// The places of the targets in one of the pieces of `batch`.
-    pub fn targets_in(self, batch: &Batch, piece: &Piece) -> Range<usize> {
+    /// The places of the targets in one of the pieces of `batch`, without empty ranges.
+    pub fn targets_in(self, batch: &Batch, piece: &Piece) -> impl Iterator<Item = Range<usize>> {
         let first = match self {
             Self::Row => piece.from.max(1),
             Self::Document => piece.from + 1,
         };
         let end = (piece.to as usize).min(batch.seq_len() + 1);
-        (first as usize).min(end)..end
+        batch.learned_in(piece.row as usize, first as usize..end)
     }
 
     /// The number of targets.

@@ -35,7 +35,7 @@ impl Tensors {
         let mut planes = Planes { values: Vec::new(), count: 0, rows, length: batch.seq_len() };
         planes.push(batch.ids(), batch.width(), 0);
         planes.push(batch.ids(), batch.width(), 1);
-        let masked = batch.is_padded() || scope == Scope::Document;
+        let masked = batch.is_padded() || batch.is_masked() || scope == Scope::Document;
         if masked {
             planes.push(&counted(batch, scope), batch.seq_len(), 0);
         }

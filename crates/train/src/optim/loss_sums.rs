@@ -38,8 +38,8 @@ impl LossSums {
             self.all.add(of(row, ids));
         }
         for piece in batch.pieces() {
-            let (Some(source), ids) = (batch.source(piece), scope.targets_in(batch, piece)) else { continue };
-            if !ids.is_empty() {
+            let Some(source) = batch.source(piece) else { continue };
+            for ids in scope.targets_in(batch, piece) {
                 self.sources.entry(source).or_default().add(of(piece.row as usize, ids));
             }
         }

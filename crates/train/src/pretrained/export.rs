@@ -1,4 +1,4 @@
-//! Writes a Hugging Face model directory: whole, or not at all.
+//! Writes a Hugging Face model directory, or an adapter of PEFT: whole, or not at all.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 
 use super::description::keys;
 use super::dtype::WeightDtype;
-use super::files::{CARD, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
+use super::files::{ADAPTER, CARD, CHAT_TEMPLATE, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
 use super::origin::Origin;
 use super::partial::{Partial, is_empty};
 use super::{shards, template};
-use crate::config::{ModelConfig, RopeKind, RopeScaling};
-use crate::model::Gpt;
+use crate::config::{LoraConfig, ModelConfig, Projection, RopeKind, RopeScaling};
 use crate::model::shape::{Architecture, parts};
+use crate::model::{Gpt, adapter_parts};
 use millstream::atomic::{sync, write_synced};
 use millstream::config::SpecialTokens;
 use millstream::error::{Error, Result};
@@ -39,6 +39,10 @@ pub struct Export<'a> {
     pub end: Option<(&'a str, u32)>,
     /// The model card, in Markdown.
     pub card: &'a str,
+    /// Other ids that end a text, such as that of a turn's end.
+    pub ends: &'a [u32],
+    /// The chat template that the run rendered conversations with, if there was one.
+    pub chat_template: Option<&'a str>,
     /// The model that the run began from: the export keeps its longest text, its other end ids, its sampling settings and
     /// its chat templates.
     pub origin: Option<&'a Origin>,
@@ -68,7 +72,7 @@ impl Export<'_> {
         }
     }
 
-    /// Writes `model` to `directory`, and returns the names of the files.
+    /// Writes `model` to `directory`, and returns the names of the files. What adapters add to its matrices is added.
     ///
     /// The files are written to a hidden directory beside `directory`, which then takes its name. If `directory` exists,
     /// they are written to a hidden directory in it, and moved, `config.json` last. So an error or a kill leaves no
@@ -78,9 +82,42 @@ impl Export<'_> {
     /// As [`check`](Self::check), [`Error::Io`] if a file cannot be written, [`Error::Train`] if the device fails,
     /// `model` has another shape, or a value is too large for the type of the weights.
     pub fn write(&self, model: &Gpt, directory: &Path) -> Result<Vec<String>> {
+        self.write_with(directory, |within| match model.has_adapters() {
+            true => self.write_files(&model.merged(), within),
+            false => self.write_files(model, within),
+        })
+    }
+
+    /// As [`write`](Self::write), for the adapters of `model` alone, as PEFT keeps them. `base` is the directory of the model
+    /// that they were trained beside, and `lora` how.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); [`Error::Train`] too if `model` has no such adapters.
+    pub fn write_adapter(
+        &self,
+        model: &Gpt,
+        lora: &LoraConfig,
+        base: &Path,
+        directory: &Path,
+    ) -> Result<Vec<String>> {
+        self.write_with(directory, |within| {
+            let parts = adapter_parts(self.config, lora);
+            let mut files = vec![shards::write_adapter(model, &parts, self.dtype, within)?];
+            let texts = vec![(ADAPTER, pretty(&adapter(lora, base))), (CARD, self.card.to_owned())];
+            self.write_texts(texts, within, &mut files)?;
+            Ok(files)
+        })
+    }
+
+    /// Lets `write` write to a hidden directory, which then takes the place of `directory`.
+    fn write_with(
+        &self,
+        directory: &Path,
+        write: impl FnOnce(&Path) -> Result<Vec<String>>,
+    ) -> Result<Vec<String>> {
         Self::check(self.config, directory)?;
         let partial = Partial::new(directory)?;
-        let files = self.write_files(model, partial.path())?;
+        let files = write(partial.path())?;
         partial.finish()?;
         Ok(files)
     }
@@ -89,11 +126,22 @@ impl Export<'_> {
         let [vocab, _] = model.embedding.val().dims();
         let mut files =
             shards::write(model, &parts(self.config, vocab), self.dtype, self.shard_bytes, directory)?;
-        let mut texts = vec![
+        let texts = vec![
             (CONFIG, pretty(&self.describe(vocab)?)),
             (GENERATION, pretty(&self.generation())),
             (CARD, self.card.to_owned()),
         ];
+        self.write_texts(texts, directory, &mut files)?;
+        Ok(files)
+    }
+
+    /// Writes `texts`, the tokenizer's files, and the chat templates. Adds their names to `files`.
+    fn write_texts(
+        &self,
+        mut texts: Vec<(&str, String)>,
+        directory: &Path,
+        files: &mut Vec<String>,
+    ) -> Result<()> {
         if let Some(tokenizer) = self.tokenizer {
             texts.push((TOKENIZER, template::beginning(tokenizer, self.begin).into_owned()));
             texts.push((TOKENIZER_CONFIG, pretty(&self.tokenizer_config())));
@@ -102,8 +150,7 @@ impl Export<'_> {
             write_synced(&directory.join(name), text.as_bytes())?;
             files.push(name.to_owned());
         }
-        let templates = self.origin.filter(|_| self.tokenizer.is_some()).map(|origin| &origin.templates);
-        for (path, template) in templates.into_iter().flatten() {
+        for (path, template) in self.templates() {
             let (name, path) = (path.display().to_string(), directory.join(path));
             let within = path.parent().unwrap_or(directory);
             std::fs::create_dir_all(within).map_err(|e| Error::io(within, "create the directory", e))?;
@@ -111,7 +158,28 @@ impl Export<'_> {
             sync(within)?;
             files.push(name);
         }
-        Ok(files)
+        Ok(())
+    }
+
+    /// Whether the chat template is another one than those of the origin, which then are not handed on.
+    fn has_own_template(&self) -> bool {
+        let Some(own) = self.chat_template else { return false };
+        self.origin.is_none_or(|origin| !origin.has_template(own))
+    }
+
+    /// The files of chat templates, by their paths. They say how the tokenizer is used.
+    fn templates(&self) -> Vec<(&Path, &[u8])> {
+        if self.tokenizer.is_none() {
+            return Vec::new();
+        }
+        match (self.chat_template, self.origin) {
+            (Some(own), _) if self.has_own_template() => vec![(Path::new(CHAT_TEMPLATE), own.as_bytes())],
+            (_, origin) => origin
+                .into_iter()
+                .flat_map(|origin| &origin.templates)
+                .map(|(path, text)| (path.as_path(), text.as_slice()))
+                .collect(),
+        }
     }
 
     /// The `max_position_embeddings` of the export.
@@ -134,11 +202,11 @@ impl Export<'_> {
         self.begin.map(|(_, id)| json!(id)).or_else(origins).unwrap_or_default()
     }
 
-    /// The ids that end a text: the run's, and the others of the origin.
+    /// The ids that end a text: the run's, that of a turn's end, and the others of the origin.
     fn end_ids(&self) -> Value {
         let mut ids: Vec<u32> = self.end.map(|(_, id)| id).into_iter().collect();
         let origins = self.origin.into_iter().flat_map(|origin| &origin.ends);
-        for id in origins {
+        for id in self.ends.iter().chain(origins) {
             if !ids.contains(id) {
                 ids.push(*id);
             }
@@ -202,6 +270,9 @@ impl Export<'_> {
         .into_iter()
         .collect();
         config.extend(own);
+        if self.has_own_template() {
+            config.remove("chat_template");
+        }
         // Chat templates may need the origin's tokens if the run has none.
         for (key, token) in [("bos_token", self.begin), ("eos_token", self.end)] {
             match token {
@@ -211,6 +282,28 @@ impl Export<'_> {
         }
         config.into()
     }
+}
+
+/// `adapter_config.json`: the keys of PEFT's `LoraConfig` that are not as they are by default.
+fn adapter(lora: &LoraConfig, base: &Path) -> Value {
+    let targets: Vec<&str> = lora.targets.projections().into_iter().map(Projection::name).collect();
+    // PEFT takes the scale for a whole number, and writes it as one.
+    let alpha = match lora.alpha.fract() == 0.0 && lora.alpha < 1e15 {
+        true => json!(lora.alpha as u64),
+        false => json!(lora.alpha),
+    };
+    json!({
+        "base_model_name_or_path": base.display().to_string(),
+        "bias": "none",
+        "fan_in_fan_out": false,
+        "inference_mode": true,
+        "lora_alpha": alpha,
+        "lora_dropout": lora.dropout,
+        "peft_type": "LORA",
+        "r": lora.rank,
+        "target_modules": targets,
+        "task_type": "CAUSAL_LM",
+    })
 }
 
 fn pretty(json: &Value) -> String {

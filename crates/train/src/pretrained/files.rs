@@ -17,6 +17,8 @@ pub(super) const CHAT_TEMPLATES: &str = "additional_chat_templates";
 pub(super) const TEMPLATE_EXTENSION: &str = "jinja";
 /// The config of an adapter, which has no `config.json`.
 pub(super) const ADAPTER: &str = "adapter_config.json";
+/// The factors of an adapter.
+pub(super) const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
 /// All tensors.
 pub(super) const WEIGHTS: &str = "model.safetensors";
 /// Which of several files has which tensor.

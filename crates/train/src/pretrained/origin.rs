@@ -82,6 +82,18 @@ impl Origin {
     }
 }
 
+impl Origin {
+    /// Whether one of its chat templates is this.
+    pub(super) fn has_template(&self, template: &str) -> bool {
+        let key = self.tokenizer.get("chat_template");
+        let is_named = |named: &Value| named["template"] == template;
+        self.templates.iter().any(|(_, text)| text == template.as_bytes())
+            || key.is_some_and(|key| {
+                key == template || key.as_array().is_some_and(|all| all.iter().any(is_named))
+            })
+    }
+}
+
 /// Replaces `directory` by a copy of the small files of `model`, or removes it if there is no model.
 pub(crate) fn copy_origin(model: Option<&Path>, directory: &Path) -> Result<()> {
     match fs::remove_dir_all(directory) {
@@ -91,17 +103,47 @@ pub(crate) fn copy_origin(model: Option<&Path>, directory: &Path) -> Result<()> 
         _ => {}
     }
     let Some(model) = model else { return Ok(()) };
-    let create =
-        |path: &Path| fs::create_dir_all(path).map_err(|e| Error::io(path, "create the directory", e));
-    create(directory)?;
+    fs::create_dir_all(directory).map_err(|e| Error::io(directory, "create the directory", e))?;
     for name in [CONFIG, GENERATION, TOKENIZER_CONFIG, SPECIAL_TOKENS] {
         if let Some(bytes) = read(&model.join(name))? {
             write_atomically(&directory.join(name), &bytes)?;
         }
     }
-    for (path, bytes) in templates(model)? {
+    write_files(templates(model)?, directory)
+}
+
+/// Replaces the files in `directory` that say how a tokenizer renders conversations by those beside `tokenizer`: there, a
+/// copy of the tokenizer makes the same texts of them. Without `is_needed`, only if a chat template is among them.
+pub(crate) fn copy_chat_files(tokenizer: Option<&Path>, is_needed: bool, directory: &Path) -> Result<()> {
+    let (mut files, mut found) = (Vec::new(), Vec::new());
+    if let Some(beside) = tokenizer.and_then(Path::parent) {
+        found = templates(beside)?;
+        let config = object(&beside.join(TOKENIZER_CONFIG))?;
+        if is_needed || !found.is_empty() || config.contains_key("chat_template") {
+            for name in [TOKENIZER_CONFIG, SPECIAL_TOKENS] {
+                files.extend(read(&beside.join(name))?.map(|bytes| (PathBuf::from(name), bytes)));
+            }
+        }
+    }
+    for name in [TOKENIZER_CONFIG, SPECIAL_TOKENS, CHAT_TEMPLATE] {
+        let path = directory.join(name);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => {
+                return Err(Error::io(path, "remove what an earlier run rendered with", e));
+            }
+            _ => {}
+        }
+    }
+    write_files(files, directory)?;
+    write_files(found, directory)
+}
+
+/// Writes files to `directory`, by their paths in it.
+fn write_files(files: Vec<(PathBuf, Vec<u8>)>, directory: &Path) -> Result<()> {
+    for (path, bytes) in files {
         let path = directory.join(path);
-        path.parent().map_or(Ok(()), create)?;
+        let within = path.parent().unwrap_or(directory);
+        fs::create_dir_all(within).map_err(|e| Error::io(within, "create the directory", e))?;
         write_atomically(&path, &bytes)?;
     }
     Ok(())

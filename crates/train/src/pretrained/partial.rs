@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::files::CONFIG;
+use super::files::{ADAPTER, CONFIG};
 use millstream::atomic::{self, sync};
 use millstream::error::{Error, Result};
 
@@ -43,7 +43,8 @@ impl Partial {
         self.directory.path()
     }
 
-    /// Puts the files in place, in an existing directory `config.json` last: without it there is no model.
+    /// Puts the files in place, in an existing directory `config.json` last, or that of an adapter: without it there is no
+    /// model.
     pub(super) fn finish(self) -> Result<()> {
         let failed = |e| Error::io(&self.target, "put the model in place", e);
         sync(self.path())?;
@@ -53,7 +54,7 @@ impl Partial {
             return sync(self.target.parent().unwrap_or(&self.target));
         }
         let mut names = entries(self.path()).map_err(failed)?;
-        names.sort_by_key(|name| name == Path::new(CONFIG));
+        names.sort_by_key(|name| [CONFIG, ADAPTER].map(Path::new).contains(&name.as_path()));
         for name in names {
             fs::rename(self.path().join(&name), self.target.join(&name)).map_err(failed)?;
         }

@@ -10,7 +10,7 @@ use burn::tensor::{DType, Tensor};
 use serde_json::{Map, Value, json};
 
 use super::dtype::WeightDtype;
-use super::files::{INDEX, WEIGHTS};
+use super::files::{ADAPTER_WEIGHTS, INDEX, WEIGHTS};
 use super::layout::scatter;
 use crate::model::Gpt;
 use crate::model::shape::Part;
@@ -48,6 +48,20 @@ pub(super) fn write(
         names.push(INDEX.to_owned());
     }
     Ok(names)
+}
+
+/// Writes the factors of the adapters of `model` to `directory`, as one file. Returns its name.
+///
+/// # Errors
+/// As [`write`].
+pub(super) fn write_adapter(
+    model: &Gpt,
+    parts: &[Part],
+    dtype: WeightDtype,
+    directory: &Path,
+) -> Result<String> {
+    save(&directory.join(ADAPTER_WEIGHTS), parts, dtype, &ModelTensors::new(model))?;
+    Ok(ADAPTER_WEIGHTS.to_owned())
 }
 
 /// Splits parts into runs of at most `most` values. A part with more values is a run alone.

@@ -206,9 +206,12 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     /// The gradients over this process's batches.
-    fn own_gradients(&self, batches: &[Batch]) -> Result<StepGradients> {
+    fn own_gradients(&mut self, batches: &[Batch]) -> Result<StepGradients> {
         for batch in batches {
             self.check(batch)?;
+        }
+        if let Some(model) = &mut self.model {
+            model.begin_step(self.state.step);
         }
         let (params, unigram) = (GradientsParams::new(), self.unigram.clone());
         let mut own = StepGradients { params, losses: Vec::new(), unigram, tokens: 0, flops: 0.0 };

@@ -20,12 +20,13 @@ use super::messages::{
     start, unpacked,
 };
 use super::parts::{cut_evenly, most_parts, parts, scaled};
-use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text};
+use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text, top_fields};
 use crate::config::SourceConfig;
 use crate::error::Result;
 use crate::source::cuts::Cuts;
-use crate::source::formats::format::{Candidate, Format, Opened, Unopened};
+use crate::source::formats::format::{Candidate, Format, Opened, TopField, Unopened};
 use crate::source::formats::records::{Records, Stop};
+use crate::source::formats::wanted::Wanted;
 use crate::source::layout::{Laid, Layout};
 use crate::source::problem::{Broken, Problem};
 use crate::source::split_size::SplitSize;
@@ -42,8 +43,8 @@ pub(crate) struct ArrowFormat {
 
 impl ArrowFormat {
     /// The format of `source.<index>` of the config.
-    pub(crate) fn new(index: usize, config: &SourceConfig) -> Result<Self> {
-        let columns = Columns::new(index, config)?;
+    pub(crate) fn new(index: usize, config: &SourceConfig, wanted: Wanted) -> Result<Self> {
+        let columns = Columns::new(index, config, wanted)?;
         Ok(Self { columns, walked: Mutex::default() })
     }
 
@@ -106,6 +107,11 @@ impl Format for ArrowFormat {
     fn fields(&self, file: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
         let messages = Messages::find(&*file.stored()?)?;
         Ok(messages.map(|messages| names_of_text(messages.schema.fields(), "")))
+    }
+
+    fn top_fields(&self, file: Unopened<'_>) -> Result<Result<Vec<TopField>, Problem>> {
+        let messages = Messages::find(&*file.stored()?)?;
+        Ok(messages.map(|messages| top_fields(messages.schema.fields())))
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) use cell::cell;
 use cell::kind;
 use check::Kind;
 use expression::Expression;
-use scalar::Scalar;
+pub(super) use scalar::Scalar;
 
 /// An expression over the columns of a table.
 #[derive(Clone, Debug)]

@@ -22,12 +22,13 @@ use parquet::schema::types::SchemaDescriptor;
 
 use super::page::PageSize;
 use super::parts::{cut_evenly, most_parts, parts, scaled};
-use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text};
+use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text, top_fields};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::source::cuts::Cuts;
-use crate::source::formats::format::{Candidate, Format, Opened, Unopened};
+use crate::source::formats::format::{Candidate, Format, Opened, TopField, Unopened};
 use crate::source::formats::records::{Records, Stop};
+use crate::source::formats::wanted::Wanted;
 use crate::source::layout::{Laid, Layout};
 use crate::source::problem::{Broken, Problem};
 use crate::source::split_size::SplitSize;
@@ -86,8 +87,8 @@ impl fmt::Debug for Footer {
 
 impl ParquetFormat {
     /// The format of `source.<index>` of the config.
-    pub(crate) fn new(index: usize, config: &SourceConfig) -> Result<Self> {
-        let columns = Columns::new(index, config)?;
+    pub(crate) fn new(index: usize, config: &SourceConfig, wanted: Wanted) -> Result<Self> {
+        let columns = Columns::new(index, config, wanted)?;
         Ok(Self { columns, footers: Mutex::default() })
     }
 
@@ -249,6 +250,11 @@ impl Format for ParquetFormat {
     fn fields(&self, file: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
         let footer = self.footer(&file.stored()?)?;
         Ok(footer.map(|footer| names_of_text(footer.metadata.schema().fields(), "")))
+    }
+
+    fn top_fields(&self, file: Unopened<'_>) -> Result<Result<Vec<TopField>, Problem>> {
+        let footer = self.footer(&file.stored()?)?;
+        Ok(footer.map(|footer| top_fields(footer.metadata.schema().fields())))
     }
 }
 

@@ -43,13 +43,13 @@ fn find_strictly(
     empty_list: &'static str,
     out: &mut String,
 ) -> Result<f64, Problem> {
-    let (start, weight) = (out.len(), paths.weight.as_ref());
+    let (start, path, weight) = (out.len(), paths.text.as_ref(), paths.weight.as_ref());
     let (text, whole) = (At::Missing, Names::default());
     let mut found = ExtractedFields { start, out, empty_list, text, weight: At::Missing, whole };
     let wanted = Wanted {
-        text: Some(&paths.text.parts),
+        text: path.map(|path| &*path.parts),
         weight: weight.map(|(path, _)| &*path.parts),
-        whole: Names { text: Some(&paths.text.name), weight: weight.map(|(path, _)| &*path.name) },
+        whole: Names { text: path.map(|path| &*path.name), weight: weight.map(|(path, _)| &*path.name) },
     };
     let mut json = serde_json::Deserializer::from_str(line);
     let seed = Find { wanted, depth: 0, found: &mut found };
@@ -69,7 +69,9 @@ fn find_strictly(
         found.out.truncate(start);
         return Ok(1.0);
     }
-    found.text.expect(&paths.text.parts, "a string")?;
+    if let Some(path) = path {
+        found.text.expect(&path.parts, "a string")?;
+    }
     let Some((path, max)) = weight else { return Ok(1.0) };
     let weight = found.weight.expect(&path.parts, "a number")?;
     share(weight, *max).map_err(|what| not_usable(format!("field `{}` is {what}", path.name)))

@@ -301,7 +301,7 @@ impl Reader {
             }
             if split.stored.is_some() {
                 let (tokens, ordinal) = (split.tokens().cloned(), split.ordinal);
-                let add = |entry, begin, place| gathered.add_stored(ordinal, entry, begin, place);
+                let add = |found| gathered.add_stored(ordinal, found);
                 if let (Err(error), Some(tokens)) = (split.gather_stored(until, rest, add), tokens) {
                     cached::give_up(self.cached.as_ref(), &tokens, error)?;
                     self.turn_to_text(nth, gathered);

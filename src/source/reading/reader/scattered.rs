@@ -1,17 +1,22 @@
 //! Reads the documents of a source in one order of the whole source, wherever they are stored.
 //!
 //! A step looks up some documents together, first their entries and then their ids, so that a disk or a store gets many
-//! requests at once. Held in memory: the ids of the documents of a step.
+//! requests at once. Held in memory: the ids of the documents of a step, and their masks.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
 
 use super::super::document_order::DocumentOrder;
 use super::super::group::{Group, GroupEnd, Item, SplitOrigin};
-use super::super::stored::StepRoom;
+use super::super::stored::{self, StepRoom};
 use super::Reader;
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
-use crate::document::{Marks, Slab, SlabContent};
+use crate::document::{Mask, Slab, SlabContent};
 use crate::error::{Error, Result};
-use crate::segment::{BLOCK, Entry, HeldIds, StoredIds, StoredText};
+use crate::files::Files;
+use crate::segment::{BLOCK, Entry, EntryEnd, HeldIds, IdsOrigin, StoredIds, StoredText};
 use crate::shards::{Piece, SegmentRange, ShardSet, StoredSplit};
 use crate::source::framing::Boundary;
 use crate::source::split::Split;
@@ -42,13 +47,50 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Where its ids begin among those of its split.
-    fn ids_begin(&self) -> u64 {
-        self.before.map_or(0, |before| before.ids_end)
+    /// Where what is stored of it begins and ends in its split.
+    fn stored(&self) -> Range<EntryEnd> {
+        self.before.map_or_else(EntryEnd::default, |before| before.end)..self.entry.end
     }
 
-    fn ids(&self) -> usize {
-        self.entry.ids_end.saturating_sub(self.ids_begin()) as usize
+    /// How many ids and masked ranges it has.
+    fn size(&self) -> (usize, usize) {
+        let Range { start, end } = self.stored();
+        end.since(start)
+    }
+
+    /// Where its ids are, in bytes from its split's beginning.
+    fn ids_at(&self) -> Result<Range<usize>> {
+        let Range { start, end } = self.stored();
+        self.tokens.ids_at(start.ids..end.ids, self.nth)
+    }
+}
+
+/// The ids of documents that share a slab, all from texts or all from records, and their mask.
+#[derive(Debug)]
+struct HeldSlab {
+    origin: IdsOrigin,
+    ids: Vec<u32>,
+    mask: Mask,
+}
+
+impl HeldSlab {
+    /// Nothing yet, with room for so many ids.
+    fn new(origin: &IdsOrigin, ids: usize) -> Self {
+        let mut held =
+            Self { origin: origin.clone(), ids: Vec::with_capacity(1 + ids), mask: Mask::default() };
+        // An arena expects a place before a document.
+        held.ids.push(0);
+        held
+    }
+
+    /// The ids and their marks, charged to `lease`.
+    fn finish(self, path: &Path, files: &Arc<Files>, lease: &Lease) -> Slab {
+        let Self { origin, ids, mask } = self;
+        let [of_ids, of_mask] =
+            [size_of_val(&*ids), size_of_val(mask.masked())].map(|bytes| lease.part(bytes));
+        let content =
+            SlabContent::Ids(StoredIds::Held(HeldIds::new(path.to_owned(), origin, ids, of_ids).into()));
+        Slab { content, marks: stored::marks(mask), files: files.clone(), lease: of_mask }
     }
 }
 
@@ -127,7 +169,7 @@ impl Reader {
             let entry = Entry::from_bytes(&bytes[bytes.len() - Entry::BYTES..]);
             let before = (bytes.len() > Entry::BYTES).then(|| Entry::from_bytes(bytes));
             let document = Found { place, tokens, split, nth, entry, before };
-            is_full = is_full || !room.admits(document.ids());
+            is_full = is_full || !room.admits(document.size());
             if !is_full {
                 found.push(document);
             }
@@ -135,7 +177,6 @@ impl Reader {
         })?;
 
         let mut group = Group::with_room(found.len());
-        let slab = group.next_slab();
         let (mut wanted, mut cursors) = (Vec::new(), Vec::new());
         let mut at = self.at;
         for document in &found {
@@ -151,42 +192,56 @@ impl Reader {
             }
             // A document that the tokenizer failed on was delivered, but has no ids.
             if let StoredText::Bytes(text_bytes) = entry.text {
-                let ids = document.ids_begin()..entry.ids_end;
-                wanted.push(Piece {
-                    tokens: document.tokens,
-                    bytes: document.tokens.ids_at(ids, document.nth)?,
-                });
+                wanted.push(Piece { tokens: document.tokens, bytes: document.ids_at()? });
                 cursors.push((at, *place, text_bytes, document));
             }
             at.documents += 1;
         }
-        // An arena expects a place before a document.
-        let mut held = Vec::with_capacity(1 + found.iter().map(Found::ids).sum::<usize>());
-        held.push(0);
+        // The masks are requested with the ids, behind all of them.
+        let mut masked = Vec::new();
+        for (number, (.., document)) in
+            cursors.iter().enumerate().filter(|(_, (.., found))| found.size().1 > 0)
+        {
+            let bytes = document.tokens.masked_at(&document.stored(), document.nth)?;
+            wanted.push(Piece { tokens: document.tokens, bytes });
+            masked.push(number);
+        }
+        let first_slab = group.next_slab();
+        let mut slabs: Vec<HeldSlab> = Vec::new();
+        let mut places = Vec::with_capacity(cursors.len());
         shards.sums().read(&wanted, fetch, |number, bytes| {
+            if let Some(&number) = number.checked_sub(cursors.len()).and_then(|nth| masked.get(nth)) {
+                let (.., document) = &cursors[number];
+                let mask = document.tokens.mask_of(bytes, &document.stored(), document.nth)?;
+                let (slab, at): (usize, usize) = places[number];
+                slabs[slab].mask.append(&mask, 0..document.size().0, at);
+                return Ok(());
+            }
             let (cursor, place, text_bytes, Found { tokens, split, entry, .. }) = &cursors[number];
+            // All are of the same tokenizer.
+            let is_of = |held: &HeldSlab| held.origin.is_rendered == tokens.origin().is_rendered;
+            let slab = slabs.iter().position(is_of).unwrap_or_else(|| {
+                let alike = found.iter().filter(|found| found.tokens.origin() == tokens.origin());
+                slabs.push(HeldSlab::new(tokens.origin(), alike.map(|found| found.size().0).sum()));
+                slabs.len() - 1
+            });
+            let held = &mut slabs[slab].ids;
             let begin = held.len();
-            tokens.append(bytes, &mut held);
+            tokens.append(bytes, held);
+            places.push((slab, begin));
             let (byte, line) = entry.start;
             let item = Item {
                 range: begin..held.len(),
                 text_bytes: *text_bytes as usize,
                 start: Boundary { byte, line },
                 share: entry.share,
-                of: group.origin(slab, SplitOrigin { split: *split, ordinal: *place }),
+                of: group.origin(first_slab + slab, SplitOrigin { split: *split, ordinal: *place }),
             };
             group.append(cursor, item);
             Ok(())
         })?;
-        if let Some((.., document)) = cursors.first() {
-            let lease = lease.part(size_of_val(&*held));
-            let ids = HeldIds::new(shards.path().to_owned(), document.tokens.tokenizer(), held, lease);
-            group.add(Slab {
-                marks: Marks::None,
-                content: SlabContent::Ids(StoredIds::Held(ids.into())),
-                files: corpus.files.clone(),
-                lease: Lease::none(),
-            });
+        for held in slabs {
+            group.add(held.finish(shards.path(), &corpus.files, lease));
         }
         let taken = found.len() as u64;
         drop((pieces, cursors, wanted));

@@ -1,9 +1,11 @@
 //! The normalizer of a file, step by step: it stops where a search gives up, and before a text grows out of bounds.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
+use tokenizers_reference::normalizer::Range as Within;
 use tokenizers_reference::normalizers::NormalizerWrapper;
 use tokenizers_reference::pattern::Pattern;
 use tokenizers_reference::{NormalizedString, Normalizer, Offsets};
@@ -38,7 +40,7 @@ impl Normalizers {
             steps: &self.0,
             of: text.len(),
             most: (text.len() * GROWTH).max(LEAST),
-            made: Mutex::new(Ok(0)),
+            made: Mutex::new(Ok(Made::default())),
         }
     }
 
@@ -46,7 +48,7 @@ impl Normalizers {
     pub(super) fn check(&self, text: &str) -> Result<(), AnyError> {
         let pass = self.pass(text);
         pass.normalize(&mut text.into())?;
-        pass.outcome()
+        pass.outcome().map(|_| ())
     }
 }
 
@@ -74,34 +76,43 @@ pub(super) struct Pass<'a> {
     of: usize,
     /// The bound on the bytes of all parts.
     most: usize,
-    /// The bytes of the parts so far, or why there are no more.
-    made: Mutex<Result<usize, AnyError>>,
+    /// What has become of the parts so far, or why there are no more.
+    made: Mutex<Result<Made, AnyError>>,
+}
+
+#[derive(Default)]
+struct Made {
+    bytes: usize,
+    /// Characters of the text that were replaced together. The crate's offsets know only the last of them.
+    together: Vec<Range<usize>>,
 }
 
 impl Pass<'_> {
-    /// Why the text cannot be normalized, if it cannot.
-    pub(super) fn outcome(self) -> Result<(), AnyError> {
-        self.made.into_inner().unwrap_or_else(PoisonError::into_inner).map(|_| ())
+    /// The ranges of the text that were replaced as one, or why the text cannot be normalized.
+    pub(super) fn outcome(self) -> Result<Vec<Range<usize>>, AnyError> {
+        self.made.into_inner().unwrap_or_else(PoisonError::into_inner).map(|made| made.together)
     }
 
-    /// Runs all steps on a part, and returns the bytes of all parts, which were `made` before.
-    fn run(&self, part: &mut NormalizedString, made: usize) -> Result<usize, AnyError> {
+    /// Runs all steps on a part, and counts it.
+    fn run(&self, part: &mut NormalizedString, made: &mut Made) -> Result<(), AnyError> {
         for step in self.steps {
             match step {
                 Step::Replace { search, content } => {
                     let pieces = search.find_matches(part.get())?;
-                    let mut bytes = made + part.len();
+                    let mut bytes = made.bytes + part.len();
                     for ((start, end), _) in pieces.iter().filter(|(_, is_match)| *is_match) {
                         bytes = (bytes + content.len()).saturating_sub(end - start);
+                        made.together.extend(several(part, *start..*end));
                     }
                     self.allow(bytes)?;
                     part.replace(Found(Cell::new(pieces)), content)?;
                 }
                 Step::Other(normalizer) => normalizer.normalize(part)?,
             }
-            self.allow(made + part.len())?;
+            self.allow(made.bytes + part.len())?;
         }
-        Ok(made + part.len())
+        made.bytes += part.len();
+        Ok(())
     }
 
     /// Checks that all parts may have this many bytes.
@@ -116,12 +127,21 @@ impl Pass<'_> {
 
 impl Normalizer for Pass<'_> {
     fn normalize(&self, part: &mut NormalizedString) -> Result<(), AnyError> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(before) = *made {
-            *made = self.run(part, before);
+        let mut all = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(made) = &mut *all
+            && let Err(error) = self.run(part, made)
+        {
+            *all = Err(error);
         }
         Ok(())
     }
+}
+
+/// The range of the whole text that a range of a part stands for, if that is more than one character.
+fn several(part: &NormalizedString, range: Range<usize>) -> Option<Range<usize>> {
+    part.get().get(range.clone())?.chars().nth(1)?;
+    let (within, (start, _)) = (part.convert_offsets(Within::Normalized(range))?, part.offsets_original());
+    Some(start + within.start..start + within.end)
 }
 
 /// Pieces that were found already.

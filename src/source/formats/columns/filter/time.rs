@@ -1,6 +1,7 @@
 //! Dates, times, and the text that writes them.
 
 use std::cmp::Ordering;
+use std::fmt;
 use std::mem::discriminant;
 
 use toml::value::{Date, Datetime, Offset};
@@ -29,6 +30,23 @@ pub(crate) enum Clock {
 impl Time {
     pub(super) fn compare(self, other: Self) -> Option<Ordering> {
         self.clock.is_like(other.clock).then(|| self.nanos.cmp(&other.nanos))
+    }
+}
+
+impl fmt::Display for Time {
+    /// Writes it as ISO 8601 does, in UTC.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, nanos) = (self.nanos.div_euclid(SECOND), self.nanos.rem_euclid(SECOND));
+        let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        if let Clock::Calendar { .. } = self.clock {
+            let (year, month, day) = date(days);
+            write!(f, "{year:04}-{month:02}-{day:02}T")?;
+        }
+        write!(f, "{:02}:{:02}:{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60)?;
+        match nanos {
+            0 => Ok(()),
+            _ => write!(f, ".{}", format!("{nanos:09}").trim_end_matches('0')),
+        }
     }
 }
 
@@ -118,4 +136,32 @@ fn days(date: Date) -> i64 {
     };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     year * 365 + leap_days + (month * 153 + 2) / 5 + i64::from(date.day) - 719_469
+}
+
+/// The year, month and day that are so many days from 1970: the inverse of [`days`].
+fn date(days: i128) -> (i128, i128, i128) {
+    let days = days + 719_468;
+    // In eras of 400 years, which have equally many days.
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + next, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(seconds in -60_000_000_000_i64..250_000_000_000, nanos in 0_i128..SECOND) {
+            let time = Time { nanos: i128::from(seconds) * SECOND + nanos, clock: Clock::UTC };
+            prop_assert_eq!(Clock::UTC.read(&time.to_string()), Some(time), "{}", time);
+        }
+    }
 }

@@ -1,27 +1,25 @@
-//! The index of a split under way. A long one goes to a file without a name, so that memory does not grow
-//! with the split.
+//! What follows the ids of a split under way: its index and its masked ranges. Long ones go to a file without a name, so
+//! that memory does not grow with the split.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
-use super::format::ENTRY;
-
-/// How much of an index is held in memory, in bytes.
+/// How much is held in memory, in bytes.
 const HELD_BYTES: usize = 1 << 20;
 
-/// The entries of the documents so far.
+/// The bytes so far.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(super) struct Spool {
     held: Vec<u8>,
     file: Option<File>,
     in_file: u64,
 }
 
-impl Index {
-    /// Appends an entry. When memory is full, entries go to a file in `directory`.
-    pub(super) fn push(&mut self, entry: [u64; ENTRY], directory: &Path) -> io::Result<()> {
-        self.held.extend(entry.into_iter().flat_map(u64::to_le_bytes));
+impl Spool {
+    /// Appends bytes. When memory is full, they go to a file in `directory`.
+    pub(super) fn push(&mut self, bytes: impl IntoIterator<Item = u8>, directory: &Path) -> io::Result<()> {
+        self.held.extend(bytes);
         if self.held.len() < HELD_BYTES {
             return Ok(());
         }

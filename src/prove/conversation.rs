@@ -1,0 +1,157 @@
+//! A record as its task understands it, and the template that renders it.
+//!
+//! This is the only file of the proof that asks the renderer. What it takes from there are a record's messages, after
+//! fields and roles have their names, and the template. Which bytes are learned from is not asked for.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::bounded;
+use crate::config::{Learn, SourceConfig, Task, TokenizerConfig};
+use crate::error::Result;
+use crate::render::{Again, Outcome, RenderError, Renderer};
+
+/// The longest file that says which tokens end texts, in bytes.
+const MOST: u64 = 1 << 20;
+
+/// Renders a conversation as the model's chat template does.
+pub(super) trait Engine: fmt::Debug + Send + Sync {
+    /// The text of the messages with these numbers, some of them with another content; with `prompt`, what makes the
+    /// model write the next turn stands behind it. Or why the template refuses them.
+    fn render(&self, which: &[usize], edits: &[Edit], prompt: bool) -> Result<String, String>;
+}
+
+/// Another text for a message's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Edit {
+    pub(super) message: usize,
+    /// Which part of the content, if it has several.
+    pub(super) part: Option<usize>,
+    pub(super) text: String,
+}
+
+/// A conversation, and how it is rendered.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    /// Its messages, to look at: the template gets them with their fields in their order.
+    pub(super) messages: Vec<Value>,
+    pub(super) tools: Vec<Value>,
+    /// Whether each message is to be learned from, as the config and the message itself say.
+    pub(super) learned: Vec<bool>,
+    /// Whether parts of its content say themselves whether they are learned from: then nothing is known of its bytes.
+    pub(super) in_parts: Vec<bool>,
+    /// Its template, with the conversation's own tools and arguments.
+    pub(super) engine: Box<dyn Engine>,
+}
+
+/// A prompt with its completion, as one text.
+#[derive(Debug)]
+pub(super) struct Completion {
+    pub(super) text: String,
+    /// The text of the prompt, which stands at the beginning, maybe after a special token.
+    pub(super) prompt: String,
+}
+
+/// What a record is.
+#[derive(Debug)]
+pub(super) enum Sample {
+    Conversation(Conversation),
+    Completion(Completion),
+}
+
+/// Understands the records of one source.
+#[derive(Debug)]
+pub(super) struct Reader {
+    renderer: Arc<Renderer>,
+    learn: Learn,
+}
+
+impl Reader {
+    /// The reader of `source.<index>`; `None` if nothing of its records is masked.
+    pub(super) fn new(
+        index: usize,
+        source: &SourceConfig,
+        tokenizer: &TokenizerConfig,
+    ) -> Result<Option<Self>> {
+        if matches!(source.task, Task::Text | Task::Fim) {
+            return Ok(None);
+        }
+        let learn = source.chat.learn.clone();
+        let renderer = Renderer::new(index, source, tokenizer)?;
+        Ok(renderer.map(|renderer| Self { renderer: Arc::new(renderer), learn }))
+    }
+
+    /// The spellings of the tokens that stop generation, and of what ends a turn.
+    pub(super) fn ends(&self, tokenizer: &TokenizerConfig, special: &HashMap<u32, String>) -> Vec<String> {
+        let mut ends = self.renderer.ends();
+        ends.extend(generation_ends(tokenizer).iter().filter_map(|id| special.get(id).cloned()));
+        ends.retain(|end| !end.is_empty());
+        ends.sort_unstable();
+        ends.dedup();
+        ends
+    }
+
+    /// What a record is, or why it cannot be rendered.
+    pub(super) fn sample(&self, record: &str) -> Result<Sample, RenderError> {
+        if let Some(again) = self.renderer.again(record)? {
+            let messages = again.messages();
+            return Ok(Sample::Conversation(Conversation {
+                learned: learned(&self.learn, &messages, &again.own(), again.first()),
+                tools: again.tools(),
+                in_parts: again.in_parts(),
+                engine: Box::new(again),
+                messages,
+            }));
+        }
+        let text = match self.renderer.render(record, [0; 3])? {
+            Outcome::Text(rendered) => rendered.text,
+            Outcome::LeftOut(_) => String::new(),
+        };
+        Ok(Sample::Completion(Completion { text, prompt: self.renderer.prompt_of(record)? }))
+    }
+}
+
+impl Engine for Again {
+    fn render(&self, which: &[usize], edits: &[Edit], prompt: bool) -> Result<String, String> {
+        let edits = edits.iter().map(|Edit { message, part, text }| (*message, *part, &**text));
+        self.render_with(which, edits, prompt).map_err(|error| error.what)
+    }
+}
+
+/// The ids of the tokens that end texts, as the file beside the tokenizer says that programs generate by.
+fn generation_ends(tokenizer: &TokenizerConfig) -> Vec<u32> {
+    let path = tokenizer.path.as_ref().map(|path| path.with_file_name("generation_config.json"));
+    // Many tokenizers have no such file.
+    let bytes = path.and_then(|path| bounded::read_any(&path, MOST).ok());
+    let config = bytes.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()).unwrap_or_default();
+    let id = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
+    match &config["eos_token_id"] {
+        Value::Array(ids) => ids.iter().filter_map(id).collect(),
+        one => id(one).into_iter().collect(),
+    }
+}
+
+/// Whether each of these messages is to be learned from, of those from `first` on. What a message says of its `own`
+/// comes before what the config says.
+pub(super) fn learned(learn: &Learn, messages: &[Value], own: &[Option<bool>], first: usize) -> Vec<bool> {
+    let is_assistant = |message: &Value| role(message) == "assistant";
+    let last = messages.iter().rposition(is_assistant);
+    let by_config = |index: usize| match learn {
+        Learn::All => is_assistant(&messages[index]),
+        Learn::Last => Some(index) == last,
+        Learn::Roles(roles) => roles.iter().any(|name| name == role(&messages[index])),
+    };
+    let is_learned = |index| {
+        let own: Option<bool> = own.get(index).copied().flatten();
+        index >= first && own.unwrap_or_else(|| by_config(index))
+    };
+    (0..messages.len()).map(is_learned).collect()
+}
+
+/// The role of a message; empty if it has none.
+pub(super) fn role(message: &Value) -> &str {
+    message["role"].as_str().unwrap_or_default()
+}

@@ -1,0 +1,167 @@
+//! What a template drops or changes of the messages: counts over all conversations.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::conversation::{Conversation, role};
+
+/// The fields of a message that may hold its reasoning.
+const REASONING: [&str; 4] = ["reasoning_content", "reasoning", "thinking", "thought"];
+
+/// How many of some things are not in the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Missing {
+    /// How many are not.
+    pub missing: u64,
+    /// How many there are.
+    pub of: u64,
+}
+
+impl Missing {
+    fn count(&mut self, is_there: bool) {
+        self.of += 1;
+        self.missing += u64::from(!is_there);
+    }
+
+    fn add(&mut self, other: Self) {
+        self.missing += other.missing;
+        self.of += other.of;
+    }
+}
+
+/// What templates drop or change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Kept {
+    /// Contents of messages that are not rendered as they are.
+    pub contents: Missing,
+    /// Contents with white space at an end, which is not rendered.
+    pub white_space: Missing,
+    /// The reasoning of turns.
+    pub reasoning: Missing,
+    /// The calls of tools.
+    pub calls: Missing,
+    /// The descriptions of tools.
+    pub tools: Missing,
+    /// The prompts of turns: the text before a turn that is not what the model sees when it writes it.
+    pub prompts: Missing,
+}
+
+impl Kept {
+    /// What is in the text of the messages with these numbers.
+    pub(super) fn of(conversation: &Conversation, messages: &[usize], text: &str) -> Self {
+        let mut kept = Self::default();
+        for message in messages.iter().map(|index| &conversation.messages[*index]) {
+            let mut reasoning = REASONING.iter().find_map(|name| message[*name].as_str());
+            for content in contents(message) {
+                let (thought, content) = match content.split_once("</think>") {
+                    Some((thought, content)) if role(message) == "assistant" => (Some(thought), content),
+                    _ => (None, content),
+                };
+                let thought = thought.map(|thought| thought.trim_start().trim_start_matches("<think>"));
+                reasoning = reasoning.or(thought);
+                kept.content(content, thought.is_some(), text);
+            }
+            if let Some(reasoning) = reasoning.filter(|reasoning| !reasoning.trim().is_empty()) {
+                kept.reasoning.count(text.contains(reasoning.trim()));
+            }
+            for call in message["tool_calls"].as_array().into_iter().flatten() {
+                kept.calls.count(has_call(call, text));
+            }
+        }
+        for tool in &conversation.tools {
+            kept.tools.count(function(tool)["name"].as_str().is_none_or(|name| text.contains(name)));
+        }
+        kept
+    }
+
+    fn content(&mut self, content: &str, is_cut: bool, text: &str) {
+        let trimmed = content.trim();
+        if trimmed.is_empty() {
+            return;
+        }
+        let is_there = text.contains(trimmed);
+        self.contents.count(is_there);
+        // The white space behind reasoning is the template's.
+        if trimmed.len() < content.len() && is_there && !is_cut {
+            self.white_space.count(text.contains(content));
+        }
+    }
+
+    /// Counts a turn whose prompt is, or is not, what the model sees when it writes.
+    pub(super) fn count_prompt(&mut self, is_as_prompted: bool) {
+        self.prompts.count(is_as_prompted);
+    }
+
+    /// Adds the counts of another conversation.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.contents.add(other.contents);
+        self.white_space.add(other.white_space);
+        self.reasoning.add(other.reasoning);
+        self.calls.add(other.calls);
+        self.tools.add(other.tools);
+        self.prompts.add(other.prompts);
+    }
+
+    /// What is dropped or changed, in words: nothing if all is rendered as it is.
+    pub fn lines(&self) -> Vec<String> {
+        let said = [
+            (self.reasoning, "the reasoning of", "turns is not rendered"),
+            (self.contents, "the content of", "messages is not rendered as it is"),
+            (self.white_space, "white space at the ends of", "contents that have some is not rendered"),
+            (self.calls, "", "tool calls are not rendered"),
+            (self.tools, "", "descriptions of tools are not rendered"),
+            (self.prompts, "the text before", "turns is not what the model sees when it writes them"),
+        ];
+        let some = said.into_iter().filter(|(Missing { missing, .. }, ..)| *missing > 0);
+        some.map(|(Missing { missing, of }, before, behind)| {
+            format!("{before} {missing} of {of} {behind}").trim_start().to_owned()
+        })
+        .collect()
+    }
+}
+
+/// The texts of a message's content.
+fn contents(message: &Value) -> Vec<&str> {
+    match &message["content"] {
+        Value::String(text) => vec![text],
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The description of a function, within a tool or a call or alone.
+fn function(of: &Value) -> &Value {
+    match &of["function"] {
+        Value::Null => of,
+        function => function,
+    }
+}
+
+/// Whether the text has a call's name and the strings of its arguments.
+fn has_call(call: &Value, text: &str) -> bool {
+    let function = function(call);
+    let has_name = function["name"].as_str().is_none_or(|name| text.contains(name));
+    has_name && has_strings(&function["arguments"], text)
+}
+
+fn has_strings(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(string) => {
+            let escaped = Value::from(&**string).to_string();
+            text.contains(&**string) || text.contains(&escaped[1..escaped.len() - 1]) || is_json(string, text)
+        }
+        Value::Array(values) => values.iter().all(|value| has_strings(value, text)),
+        Value::Object(fields) => fields.values().all(|value| has_strings(value, text)),
+        _ => true,
+    }
+}
+
+/// Whether a string is JSON whose own strings the text has: arguments are often stored so, and rendered otherwise.
+fn is_json(string: &str, text: &str) -> bool {
+    match serde_json::from_str::<Value>(string) {
+        Ok(value @ (Value::Object(_) | Value::Array(_))) => has_strings(&value, text),
+        _ => false,
+    }
+}

@@ -1,0 +1,195 @@
+//! A model's chat template for programs that talk with the model: messages in, the ids of a prompt out. Holds the template.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::chat::tokens;
+use super::conversation::Conversation;
+use super::structure::Imitations;
+use super::template::{Date, Input, Template};
+use super::template_files::TemplateFiles;
+use super::{DEFAULT, MOST, RenderError, spellings, with_tokens_of};
+use crate::bounded;
+use crate::config::TokenizerConfig;
+use crate::error::{Error, Result};
+use crate::tokenizer::Tokenizer;
+
+/// What an assistant says to find the end of its turn.
+const SAID: &str = "millstream-says-this";
+
+/// A chat template, with the spellings of the special tokens that it may write.
+#[derive(Clone, Debug)]
+pub struct ChatTemplate {
+    path: PathBuf,
+    source: String,
+    /// The special tokens, by the names that templates know.
+    tokens: Vec<(String, String)>,
+    tokenizer: TokenizerConfig,
+    /// Today's date, for templates that ask for it.
+    date: Option<String>,
+}
+
+/// A rendered conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChatPrompt {
+    /// Its text.
+    pub text: String,
+    /// The special tokens that the template wrote: each range is the spelling of one. The same spelling elsewhere is
+    /// plain text.
+    pub special: Vec<Range<usize>>,
+}
+
+impl ChatTemplate {
+    /// The template beside the tokenizer, for conversations without tools; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a file cannot be read, [`Error::Config`] if it is damaged.
+    pub fn beside(tokenizer: &TokenizerConfig, date: Option<&str>) -> Result<Option<Self>> {
+        let Some(path) = tokenizer.path.as_deref() else { return Ok(None) };
+        let TemplateFiles { templates, tokens } = TemplateFiles::beside(path)?;
+        let default = templates.into_iter().find(|(name, _)| name == DEFAULT);
+        Ok(default.map(|(_, source)| Self::new(path, source, tokens, tokenizer, date)))
+    }
+
+    /// The template in a file.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a file cannot be read, [`Error::Config`] if it is damaged.
+    pub fn open(path: &Path, tokenizer: &TokenizerConfig, date: Option<&str>) -> Result<Self> {
+        let bytes = bounded::read(path, MOST).map_err(|e| Error::io(path, "read the chat template", e))?;
+        let problem = |_| Error::config(path.display().to_string(), "the chat template is not UTF-8");
+        let source = String::from_utf8(bytes).map_err(problem)?;
+        let files = tokenizer.path.as_deref().map(TemplateFiles::beside).transpose()?;
+        Ok(Self::new(path, source, files.unwrap_or_default().tokens, tokenizer, date))
+    }
+
+    fn new(
+        path: &Path,
+        source: String,
+        tokens: Vec<(String, String)>,
+        tokenizer: &TokenizerConfig,
+        date: Option<&str>,
+    ) -> Self {
+        Self {
+            path: path.to_owned(),
+            source,
+            tokens: with_tokens_of(tokenizer, tokens),
+            tokenizer: tokenizer.clone(),
+            date: date.map(str::to_owned),
+        }
+    }
+
+    /// The template's text.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The text that the model continues: `messages`, each with its role and content, and the beginning of its answer.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the template refuses them.
+    pub fn prompt(&self, messages: &[(&str, &str)]) -> Result<ChatPrompt> {
+        self.render(messages, true)
+    }
+
+    /// The ids that end the assistant's turn: none if the template does not tell.
+    pub fn ends(&self, tokenizer: &dyn Tokenizer) -> Vec<u32> {
+        let turn = [("user", "hi"), ("assistant", SAID)];
+        // In some templates the beginning of the next turn ends the one before.
+        let conversations = [&turn[..], &[turn[0], turn[1], turn[0]]];
+        let end = |messages: &&[(&str, &str)]| {
+            let ChatPrompt { text, special } = self.render(messages, false).ok()?;
+            let said = text.rfind(SAID)? + SAID.len();
+            let token = special.into_iter().find(|token| token.start >= said)?;
+            let is_next = text[said..token.start].trim().is_empty();
+            tokenizer.id(&text[token]).filter(|_| is_next)
+        };
+        conversations.iter().find_map(end).into_iter().collect()
+    }
+
+    /// Renders a conversation, with the beginning of the model's answer if `prompts`.
+    fn render(&self, messages: &[(&str, &str)], prompts: bool) -> Result<ChatPrompt> {
+        let refused = |e: RenderError| {
+            Error::config(self.path.display().to_string(), format!("{}; {}", e.what, e.remedy))
+        };
+        let date = self.date.as_deref().and_then(Date::parse);
+        let template = Template::compile(&self.source, &self.tokens, date).map_err(refused)?;
+        let conversation = Conversation::from_texts(messages);
+        let text = |conversation: &Conversation| {
+            let input = Input {
+                messages: &conversation.messages,
+                tools: None,
+                documents: None,
+                kwargs: &[],
+                add_generation_prompt: prompts,
+            };
+            template.render(&input).map(|rendered| rendered.text)
+        };
+        let spellings = tokens(spellings::of_tokenizer(&self.tokenizer)?, &self.tokens);
+        let imitations = Imitations::new(spellings.all().iter().cloned(), &[]);
+        let rendered = text(&conversation).map_err(refused)?;
+        let structure = imitations.replaced(&conversation, &rendered, &text).map_err(refused)?;
+        let special = spellings.find(&structure).map(|(range, _)| range).collect();
+        Ok(ChatPrompt { special, text: rendered })
+    }
+}
+
+impl ChatPrompt {
+    /// Its ids, in which only what the template wrote is special.
+    ///
+    /// # Errors
+    /// [`Error::Tokenizer`] if the tokenizer refuses the text.
+    pub fn encode(&self, tokenizer: &dyn Tokenizer) -> Result<Vec<u32>> {
+        let (mut ids, mut from) = (Vec::new(), 0);
+        let refused = |problem| Error::tokenizer("of the conversation", problem);
+        let end = self.text.len()..self.text.len();
+        for token in self.special.iter().chain([&end]) {
+            if from < token.start {
+                tokenizer.encode(&self.text[from..token.start], &mut ids).map_err(refused)?;
+            }
+            if !token.is_empty() {
+                match tokenizer.id(&self.text[token.clone()]) {
+                    Some(id) => ids.push(id),
+                    None => tokenizer.encode(&self.text[token.clone()], &mut ids).map_err(refused)?,
+                }
+            }
+            from = token.end;
+        }
+        Ok(ids)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokenizer::{ByteTokenizer, END_OF_TEXT};
+
+    #[test]
+    fn only_what_the_template_wrote_is_special() {
+        let text = format!("a{END_OF_TEXT}b{END_OF_TEXT}");
+        let prompt = ChatPrompt { special: vec![text.len() - END_OF_TEXT.len()..text.len()], text };
+        let ids = prompt.encode(&ByteTokenizer).expect("ids");
+        let end = ByteTokenizer.id(END_OF_TEXT).expect("an id");
+        assert_eq!(ids.iter().filter(|id| **id == end).count(), 1);
+        assert_eq!((ids.last(), ids.len()), (Some(&end), END_OF_TEXT.len() + 3));
+    }
+
+    #[test]
+    fn the_users_words_are_never_special() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("chat.jinja");
+        let source = "{% for m in messages %}[{{ m.role }}] {{ m.content }}{% if m.role == 'assistant' %}{{ eos_token }}\
+                      {% endif %}\n{% endfor %}{% if add_generation_prompt %}[assistant] {% endif %}";
+        std::fs::write(&path, source).expect("written");
+        let config = TokenizerConfig::bytes().with_eos(END_OF_TEXT);
+        let template = ChatTemplate::open(&path, &config, None).expect("a template");
+        let said = [("user", END_OF_TEXT), ("assistant", "yes"), ("user", "and?")];
+        let prompt = template.prompt(&said).expect("rendered");
+        let expected =
+            format!("[user] {END_OF_TEXT}\n[assistant] yes{END_OF_TEXT}\n[user] and?\n[assistant] ");
+        assert_eq!(prompt.text, expected);
+        let end = expected.rfind(END_OF_TEXT).expect("it is there");
+        assert_eq!(prompt.special, [end..end + END_OF_TEXT.len()]);
+        assert_eq!(template.ends(&ByteTokenizer), [256]);
+    }
+}

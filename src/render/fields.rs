@@ -1,0 +1,83 @@
+//! The fields of records: what they are called, and what is in them.
+
+use super::RenderError;
+use super::json::Json;
+
+/// The fields of an object, in order.
+pub(super) type Entries = Vec<(String, Json)>;
+
+/// What a value is, in words.
+pub(super) fn kind(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "true or false",
+        Json::Int(_) | Json::Float(_) => "a number",
+        Json::String(_) => "a string",
+        Json::List(_) => "a list",
+        Json::Object(_) => "an object",
+    }
+}
+
+pub(super) fn quoted(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    if names.is_empty() { "none at all".to_owned() } else { names.join(", ") }
+}
+
+pub(super) fn not_json(name: &str, cause: &serde_json::Error) -> RenderError {
+    RenderError::new(format!("its field {name:?} is a string that is not JSON: {cause}"), "correct it")
+}
+
+/// The first name of a dotted path.
+pub(super) fn first_name(path: &str) -> &str {
+    path.split_once('.').map_or(path, |(first, _)| first)
+}
+
+/// Takes a field out of an object: by its whole name, or what its dots lead to. Null is none.
+pub(super) fn take(entries: &mut Entries, name: &str) -> Option<Json> {
+    let found = match entries.iter().position(|(key, _)| key == name) {
+        Some(at) => entries.remove(at).1,
+        None => {
+            let (first, rest) = name.split_once('.')?;
+            match entries.iter_mut().find(|(key, _)| key == first)? {
+                (_, Json::Object(within)) => take(within, rest)?,
+                _ => return None,
+            }
+        }
+    };
+    (!matches!(found, Json::Null)).then_some(found)
+}
+
+/// Whether an object has a field that is null.
+pub(super) fn is_null(entries: &Entries, name: &str) -> bool {
+    entries.iter().any(|(key, value)| key == name && matches!(value, Json::Null))
+}
+
+pub(super) fn items(value: Json) -> Vec<Json> {
+    match value {
+        Json::List(items) => items,
+        other => vec![other],
+    }
+}
+
+/// The list that a string holds as JSON.
+pub(super) fn list(text: &str, name: &str) -> Result<Vec<Json>, RenderError> {
+    match Json::parse(text).map_err(|e| not_json(name, &e))? {
+        Json::List(items) => Ok(items),
+        other => Err(RenderError::new(
+            format!("its field {name:?} is {} as JSON, and must be a list", kind(&other)),
+            "correct it",
+        )),
+    }
+}
+
+/// Removes the entries of all objects whose value is null.
+pub(super) fn remove_nulls(value: &mut Json) {
+    match value {
+        Json::List(items) => items.iter_mut().for_each(remove_nulls),
+        Json::Object(entries) => {
+            entries.retain(|(_, value)| !matches!(value, Json::Null));
+            entries.iter_mut().for_each(|(_, value)| remove_nulls(value));
+        }
+        _ => (),
+    }
+}

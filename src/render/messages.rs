@@ -1,0 +1,482 @@
+//! From a record to a conversation.
+//!
+//! Records come in several forms: `messages` with `role` and `content`, ShareGPT's `conversations` with `from` and
+//! `value`, Alpaca's `instruction`, `input` and `output`, and any of these with other names. Templates get one form:
+//! objects with `role` and `content`, and whatever else stands in them, in its order.
+
+use std::collections::BTreeMap;
+
+use super::RenderError;
+use super::conversation::{About, Conversation};
+use super::fields::{Entries, first_name, is_null, items, kind, list, not_json, quoted, remove_nulls, take};
+use super::json::Json;
+use crate::config::{SourceConfig, SourceKind};
+
+/// The field of a conversation, and the one of ShareGPT.
+const MESSAGES: &str = "messages";
+const CONVERSATIONS: &str = "conversations";
+
+/// The fields of Alpaca, and what tells it from other records.
+const ALPACA: [&str; 3] = ["instruction", "input", "output"];
+
+/// The fields of a record that stand beside the conversation.
+const BESIDE: [&str; 4] = ["documents", "system", "history", "chat_template_kwargs"];
+
+/// The roles that templates know, and other names for them.
+const ROLES: [&str; 7] = ["system", "developer", "user", "assistant", "tool", "function", "ipython"];
+const OTHER_ROLES: [(&str, &str); 4] =
+    [("human", "user"), ("gpt", "assistant"), ("function_call", "assistant"), ("observation", "tool")];
+
+/// The role of ShareGPT's messages that are a call of a function, as JSON.
+const FUNCTION_CALL: &str = "function_call";
+
+/// The keys by which a message, or a part of one, says whether it is learned from.
+const LEARNED: [&str; 4] = ["train", "training", "weight", "loss_mask"];
+
+/// A prompt and its completion.
+#[derive(Debug)]
+pub(super) enum Pair {
+    Strings(String, String),
+    Messages(Conversation),
+}
+
+/// Reads the records of a source.
+#[derive(Debug)]
+pub(super) struct Reader {
+    /// The field of the conversation, if the config names one.
+    field: Option<String>,
+    fields: BTreeMap<String, String>,
+    roles: BTreeMap<String, String>,
+    /// The variables that the config sets.
+    kwargs: Vec<(String, Json)>,
+    /// Whether records come from structs, in which a field that a row lacks is null.
+    has_foreign_nulls: bool,
+    /// The key of the source's settings, such as `source.0`.
+    key: String,
+}
+
+impl Reader {
+    pub(super) fn new(key: &str, source: &SourceConfig) -> Result<Self, RenderError> {
+        let kwargs = source.chat.kwargs.iter().map(|(name, value)| {
+            let value = Json::parse(&value.to_string());
+            let value = value
+                .map_err(|e| RenderError::new(format!("{key}.chat.kwargs.{name}: {e}"), "correct it"))?;
+            Ok((name.clone(), value))
+        });
+        let structs = [SourceKind::Parquet, SourceKind::Arrow, SourceKind::Huggingface];
+        Ok(Self {
+            field: source.field.clone(),
+            fields: source.chat.fields.clone(),
+            roles: source.chat.roles.clone(),
+            kwargs: kwargs.collect::<Result<_, _>>()?,
+            has_foreign_nulls: structs.contains(&source.kind),
+            key: key.to_owned(),
+        })
+    }
+
+    /// The variables that the config sets.
+    pub(super) fn kwargs(&self) -> &[(String, Json)] {
+        &self.kwargs
+    }
+
+    /// The names of the fields that a conversation is made of.
+    pub(super) fn chat_fields(&self) -> Vec<String> {
+        let named = match &self.field {
+            Some(field) => vec![field.clone(), first_name(field).to_owned()],
+            None => [MESSAGES, CONVERSATIONS].iter().chain(&ALPACA).map(|name| (*name).to_owned()).collect(),
+        };
+        self.with_beside(named)
+    }
+
+    /// The names of the fields that a prompt with its completion is made of.
+    pub(super) fn pair_fields(&self) -> Vec<String> {
+        self.with_beside(vec![self.name("prompt").to_owned(), self.name("completion").to_owned()])
+    }
+
+    fn with_beside(&self, mut named: Vec<String>) -> Vec<String> {
+        named.push(self.name("tools").to_owned());
+        named.extend(BESIDE.iter().map(|name| (*name).to_owned()));
+        named
+    }
+
+    /// The name of a field in records and messages.
+    fn name<'a>(&'a self, name: &'a str) -> &'a str {
+        self.fields.get(name).map_or(name, String::as_str)
+    }
+
+    /// The conversation of a record.
+    pub(super) fn chat(&self, record: &str) -> Result<Conversation, RenderError> {
+        let mut record = self.record(record)?;
+        let mut messages = self.messages_of(&mut record)?;
+        if messages.iter().any(|message| message.get("from").is_some()) {
+            messages = with_earlier(&mut record, messages)?;
+        }
+        self.conversation(record, messages, 0)
+    }
+
+    /// The prompt and the completion of a record.
+    pub(super) fn pair(&self, record: &str) -> Result<Pair, RenderError> {
+        let mut record = self.record(record)?;
+        let [prompt, completion] = ["prompt", "completion"].map(|name| {
+            let name = self.name(name);
+            let Some(value) = take(&mut record, name) else {
+                return Err(self.absent(name, &record, &format!("{}.chat.fields", self.key)));
+            };
+            Ok(match value {
+                Json::List(messages) => Json::List(self.without_nulls(messages)),
+                other => as_messages(other),
+            })
+        });
+        match (prompt?, completion?) {
+            (Json::String(prompt), Json::String(completion)) => Ok(Pair::Strings(prompt, completion)),
+            (Json::List(mut messages), Json::List(completion)) => {
+                let first = messages.len();
+                messages.extend(completion);
+                self.conversation(record, messages, first).map(Pair::Messages)
+            }
+            (prompt, completion) => Err(RenderError::new(
+                format!("its prompt is {} and its completion {}", kind(&prompt), kind(&completion)),
+                "make both strings, or both lists of messages",
+            )),
+        }
+    }
+
+    fn record(&self, record: &str) -> Result<Entries, RenderError> {
+        match Json::parse(record) {
+            Ok(Json::Object(entries)) => Ok(entries),
+            Ok(other) => Err(RenderError::new(
+                format!("the record is {}, and must be an object", kind(&other)),
+                format!("correct the file, or set {}.task to what its records are", self.key),
+            )),
+            Err(e) => Err(RenderError::new(format!("the record is not JSON: {e}"), "correct it")),
+        }
+    }
+
+    /// The messages of a record, as they stand there.
+    fn messages_of(&self, record: &mut Entries) -> Result<Vec<Json>, RenderError> {
+        let names: &[&str] = match &self.field {
+            Some(field) => &[field.as_str()],
+            None => &[MESSAGES, CONVERSATIONS],
+        };
+        let is_null = names.iter().any(|name| is_null(record, name));
+        for name in names {
+            return match take(record, name) {
+                None => continue,
+                // A column of JSON, whose nulls are its own.
+                Some(Json::String(text)) => list(&text, name),
+                Some(Json::List(messages)) => Ok(self.without_nulls(messages)),
+                Some(other) => Err(RenderError::new(
+                    format!("its field {name:?} is {}, and must be a list of messages", kind(&other)),
+                    format!("correct it, or name another field with {}.field", self.key),
+                )),
+            };
+        }
+        if self.field.is_none()
+            && let Some(messages) = alpaca(record)?
+        {
+            return with_earlier(record, messages);
+        }
+        if is_null {
+            return Ok(Vec::new());
+        }
+        Err(self.absent(names[0], record, &format!("{}.field", self.key)))
+    }
+
+    /// The error for a field that is not there.
+    fn absent(&self, name: &str, record: &Entries, setting: &str) -> RenderError {
+        let names: Vec<&str> = record.iter().map(|(name, _)| name.as_str()).take(20).collect();
+        RenderError::new(
+            format!("it has no field {name:?}, but {}", quoted(&names)),
+            format!("name the field with {setting}"),
+        )
+    }
+
+    fn without_nulls(&self, mut messages: Vec<Json>) -> Vec<Json> {
+        if self.has_foreign_nulls {
+            messages.iter_mut().for_each(remove_nulls);
+        }
+        messages
+    }
+
+    fn conversation(
+        &self,
+        mut record: Entries,
+        messages: Vec<Json>,
+        first: usize,
+    ) -> Result<Conversation, RenderError> {
+        let mut read = Conversation { first, kwargs: self.kwargs.clone(), ..Conversation::default() };
+        for (number, message) in messages.into_iter().enumerate() {
+            let (message, about) = self.message(message).map_err(|e| RenderError {
+                what: format!("message {} of the conversation: {}", number + 1, e.what),
+                ..e
+            })?;
+            read.messages.push(message);
+            read.about.push(about);
+        }
+        read.tools = self.side_list(&mut record, self.name("tools"))?;
+        read.documents = self.side_list(&mut record, "documents")?;
+        let kwargs = match take(&mut record, "chat_template_kwargs") {
+            Some(Json::String(text)) if text.is_empty() => None,
+            Some(Json::String(text)) => {
+                Some(Json::parse(&text).map_err(|e| not_json("chat_template_kwargs", &e))?)
+            }
+            Some(mut other) => {
+                self.has_foreign_nulls.then(|| remove_nulls(&mut other));
+                Some(other)
+            }
+            None => None,
+        };
+        match kwargs {
+            None | Some(Json::Null) => (),
+            Some(Json::Object(own)) => {
+                read.has_own_kwargs = !own.is_empty();
+                read.kwargs.retain(|(name, _)| own.iter().all(|(other, _)| other != name));
+                read.kwargs.extend(own);
+            }
+            Some(other) => {
+                return Err(RenderError::new(
+                    format!("its field \"chat_template_kwargs\" is {}, and must be an object", kind(&other)),
+                    "correct it",
+                ));
+            }
+        }
+        Ok(read)
+    }
+
+    /// A list that stands beside the conversation: itself, or as JSON in a string, or a list of such strings.
+    fn side_list(&self, record: &mut Entries, name: &str) -> Result<Option<Vec<Json>>, RenderError> {
+        let items = match take(record, name) {
+            None => return Ok(None),
+            Some(Json::String(text)) if text.trim().is_empty() => return Ok(None),
+            Some(Json::String(text)) => list(&text, name)?,
+            Some(Json::List(items)) => self.without_nulls(items),
+            Some(other) => {
+                return Err(RenderError::new(
+                    format!("its field {name:?} is {}, and must be a list, or one as JSON", kind(&other)),
+                    "correct it",
+                ));
+            }
+        };
+        let parsed = items.into_iter().map(|item| match item {
+            Json::String(text) if text.trim_start().starts_with('{') => {
+                Json::parse(&text).map_err(|e| not_json(name, &e))
+            }
+            other => Ok(other),
+        });
+        parsed.collect::<Result<_, _>>().map(Some)
+    }
+
+    /// A message as templates know it.
+    fn message(&self, message: Json) -> Result<(Json, About), RenderError> {
+        let mut entries = match message {
+            Json::Object(entries) => entries,
+            other => {
+                return Err(RenderError::new(
+                    format!("it is {}, and must be an object with a role and a content", kind(&other)),
+                    "correct it",
+                ));
+            }
+        };
+        let learned = own_choice(&mut entries)?;
+        let has = |entries: &Entries, name: &str| entries.iter().any(|(key, _)| key == name);
+        let role_key = match self.name("role") {
+            "role" if !has(&entries, "role") && has(&entries, "from") => "from",
+            name => name,
+        };
+        let content_key = match self.name("content") {
+            "content" if !has(&entries, "content") && has(&entries, "value") => "value",
+            name => name,
+        };
+        let said = match entries.iter().find(|(key, _)| key == role_key) {
+            Some((_, Json::String(role))) => role.clone(),
+            Some((_, other)) => {
+                return Err(RenderError::new(
+                    format!("its field {role_key:?} is {}, and must be a string", kind(other)),
+                    "correct it",
+                ));
+            }
+            None => return Err(self.absent(role_key, &entries, &format!("{}.chat.fields.role", self.key))),
+        };
+        let role = self.role(&said)?;
+        let mut about = About { role: role.clone(), learned, parts: Vec::new() };
+        let mut whole = Vec::with_capacity(entries.len());
+        for (key, mut value) in entries {
+            if key == role_key {
+                whole.push(("role".to_owned(), Json::String(role.clone())));
+            } else if key == content_key {
+                about.parts = check_content(&mut value, &about)?;
+                whole.push(("content".to_owned(), value));
+            } else if key == "tool_calls" {
+                whole.push((key, calls(value)?));
+            } else {
+                whole.push((key, value));
+            }
+        }
+        let mut message = Json::Object(whole);
+        if said == FUNCTION_CALL && !self.roles.contains_key(FUNCTION_CALL) {
+            message = function_call(&message)?;
+        }
+        Ok((message, about))
+    }
+
+    /// The role that a name stands for.
+    fn role(&self, said: &str) -> Result<String, RenderError> {
+        let other = OTHER_ROLES.iter().find(|(name, _)| *name == said).map(|(_, role)| *role);
+        let known = || ROLES.contains(&said).then_some(said);
+        match self.roles.get(said).map(String::as_str).or(other).or_else(known) {
+            Some(role) => Ok(role.to_owned()),
+            None => Err(RenderError::new(
+                format!("its role {said:?} is unknown"),
+                format!(
+                    "say what it stands for in {}.chat.roles, such as {{ {said:?} = \"user\" }}; the roles are {}",
+                    self.key,
+                    quoted(&ROLES)
+                ),
+            )),
+        }
+    }
+}
+
+/// A column of JSON that holds messages, as the messages.
+fn as_messages(value: Json) -> Json {
+    let Json::String(text) = &value else { return value };
+    if !text.trim_start().starts_with('[') {
+        return value;
+    }
+    let is_message = |item: &Json| item.get("role").is_some();
+    match Json::parse(text) {
+        Ok(Json::List(items)) if !items.is_empty() && items.iter().all(is_message) => Json::List(items),
+        _ => value,
+    }
+}
+
+fn message(role: &str, content: String) -> Json {
+    Json::Object(vec![
+        ("role".to_owned(), Json::String(role.to_owned())),
+        ("content".to_owned(), Json::String(content)),
+    ])
+}
+
+/// The messages of a record in Alpaca's form; `None` if it is in another.
+fn alpaca(record: &mut Entries) -> Result<Option<Vec<Json>>, RenderError> {
+    if !["instruction", "output"].iter().all(|name| record.iter().any(|(key, _)| key == name)) {
+        return Ok(None);
+    }
+    let [instruction, input, output] = ALPACA.map(|name| match take(record, name) {
+        None => Ok(String::new()),
+        Some(Json::String(text)) => Ok(text),
+        Some(other) => Err(RenderError::new(
+            format!("its field {name:?} is {}, and must be a string", kind(&other)),
+            "correct it",
+        )),
+    });
+    let (mut user, input) = (instruction?, input?);
+    if !input.is_empty() {
+        user.push('\n');
+        user.push_str(&input);
+    }
+    Ok(Some(vec![message("user", user), message("assistant", output?)]))
+}
+
+/// The messages with those that records in ShareGPT's and Alpaca's form have in other fields: the system prompt, and
+/// earlier turns.
+fn with_earlier(record: &mut Entries, messages: Vec<Json>) -> Result<Vec<Json>, RenderError> {
+    let mut earlier = Vec::new();
+    match take(record, "system") {
+        Some(Json::String(system)) if !system.is_empty() => earlier.push(message("system", system)),
+        None | Some(Json::String(_)) => (),
+        Some(other) => {
+            return Err(RenderError::new(
+                format!("its field \"system\" is {}, and must be a string", kind(&other)),
+                "correct it",
+            ));
+        }
+    }
+    for pair in take(record, "history").into_iter().flat_map(items) {
+        let [Json::String(user), Json::String(assistant)] = &*items(pair) else {
+            return Err(RenderError::new(
+                "its field \"history\" must be a list of pairs of strings".to_owned(),
+                "correct it",
+            ));
+        };
+        earlier.extend([message("user", user.clone()), message("assistant", assistant.clone())]);
+    }
+    earlier.extend(messages);
+    Ok(earlier)
+}
+
+/// Takes out the keys by which an object says whether it is learned from. The first one that says something counts.
+fn own_choice(entries: &mut Entries) -> Result<Option<bool>, RenderError> {
+    let mut choice = None;
+    for name in LEARNED {
+        let own = match take(entries, name) {
+            None => continue,
+            Some(Json::Bool(learned)) => learned,
+            Some(Json::Int(weight @ (0 | 1))) => weight == 1,
+            Some(Json::Float(weight)) if weight == 0.0 || weight == 1.0 => weight == 1.0,
+            Some(_) => {
+                return Err(RenderError::new(
+                    format!("its {name:?} must be true, false, 0 or 1; other weights are not supported"),
+                    "correct it",
+                ));
+            }
+        };
+        choice = choice.or(Some(own));
+    }
+    Ok(choice)
+}
+
+/// Checks a message's content, and takes out what its parts say of themselves.
+fn check_content(content: &mut Json, about: &About) -> Result<Vec<Option<bool>>, RenderError> {
+    match content {
+        Json::Null | Json::String(_) => Ok(Vec::new()),
+        Json::List(parts) => {
+            let own = parts.iter_mut().map(|part| match part {
+                Json::Object(entries) => own_choice(entries),
+                _ => Ok(None),
+            });
+            own.collect()
+        }
+        // What a tool gives back may be anything.
+        _ if about.is_tool() => Ok(Vec::new()),
+        other => Err(RenderError::new(
+            format!("its content is {}, and must be a string or a list of parts", kind(other)),
+            "correct it",
+        )),
+    }
+}
+
+/// The calls of a message, which may be JSON in a string.
+fn calls(value: Json) -> Result<Json, RenderError> {
+    match value {
+        Json::String(text) if text.is_empty() => Ok(Json::Null),
+        Json::String(text) => list(&text, "tool_calls").map(Json::List),
+        value @ (Json::Null | Json::List(_)) => Ok(value),
+        other => Err(RenderError::new(
+            format!("its tool_calls are {}, and must be a list", kind(&other)),
+            "correct them",
+        )),
+    }
+}
+
+/// ShareGPT's message whose content is a call, as one with a call.
+fn function_call(message: &Json) -> Result<Json, RenderError> {
+    let text = message.get("content").and_then(Json::as_str).unwrap_or_default();
+    let parsed = Json::parse(text).map_err(|e| not_json("value", &e))?;
+    let calls = items(parsed).into_iter().map(|call| match call.get("name") {
+        Some(Json::String(_)) => Ok(Json::Object(vec![
+            ("type".to_owned(), Json::String("function".to_owned())),
+            ("function".to_owned(), call),
+        ])),
+        _ => Err(RenderError::new(
+            "its role is \"function_call\", and its value has no \"name\"".to_owned(),
+            "make it {\"name\": ..., \"arguments\": ...}",
+        )),
+    });
+    let calls = Json::List(calls.collect::<Result<_, _>>()?);
+    Ok(Json::Object(vec![
+        ("role".to_owned(), Json::String("assistant".to_owned())),
+        ("content".to_owned(), Json::String(String::new())),
+        ("tool_calls".to_owned(), calls),
+    ]))
+}

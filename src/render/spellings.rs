@@ -1,0 +1,228 @@
+//! The spellings of tokens, and where they stand in a text.
+
+use std::ops::Range;
+
+use serde::Deserialize;
+
+use crate::config::{TokenizerConfig, TokenizerKind};
+use crate::error::{Error, Result};
+use crate::tokenizer::END_OF_TEXT;
+
+/// The largest `tokenizer.json`, in bytes.
+const MOST: u64 = 256 << 20;
+
+/// One token that a text may spell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Spelling {
+    pub(super) text: String,
+    /// Whether it is none within a word.
+    pub(super) is_single_word: bool,
+}
+
+impl Spelling {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_single_word: false }
+    }
+
+    /// Whether it is only white space, which imitates nothing: it means the same wherever it stands.
+    pub(super) fn is_space(&self) -> bool {
+        self.text.chars().all(|c| c.is_whitespace() || c == '\u{2581}')
+    }
+
+    /// Whether it stands at the place of a text where its letters do.
+    fn is_at(&self, text: &str, range: &Range<usize>) -> bool {
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        !self.is_single_word
+            || !(text[..range.start].chars().next_back().is_some_and(is_word)
+                || text[range.end..].chars().next().is_some_and(is_word))
+    }
+}
+
+/// Finds any of some spellings: the leftmost, and of those at one place the longest, as tokenizers do.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spellings {
+    /// By length, the longest first.
+    all: Vec<Spelling>,
+    /// The first bytes that occur.
+    heads: Vec<u8>,
+    /// For each first byte, which spellings begin with it.
+    by_head: Vec<Vec<usize>>,
+}
+
+impl Spellings {
+    pub(super) fn new(all: impl IntoIterator<Item = Spelling>) -> Self {
+        let mut all: Vec<Spelling> = all.into_iter().filter(|spelling| !spelling.text.is_empty()).collect();
+        all.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
+        all.dedup_by(|a, b| a.text == b.text);
+        let mut by_head = vec![Vec::new(); 256];
+        for (number, spelling) in all.iter().enumerate() {
+            by_head[usize::from(spelling.text.as_bytes()[0])].push(number);
+        }
+        let heads = (0..=u8::MAX).filter(|head| !by_head[usize::from(*head)].is_empty()).collect();
+        Self { all, heads, by_head }
+    }
+
+    pub(super) fn all(&self) -> &[Spelling] {
+        &self.all
+    }
+
+    /// The next spelling from `at` on, and its number.
+    pub(super) fn next(&self, text: &str, at: usize) -> Option<(Range<usize>, usize)> {
+        let bytes = text.as_bytes();
+        let mut at = at;
+        loop {
+            let rest = bytes.get(at..)?;
+            let found = match *self.heads {
+                [] => None,
+                [a] => memchr::memchr(a, rest),
+                [a, b] => memchr::memchr2(a, b, rest),
+                [a, b, c] => memchr::memchr3(a, b, c, rest),
+                _ => rest.iter().position(|byte| !self.by_head[usize::from(*byte)].is_empty()),
+            };
+            at += found?;
+            let longest = self.by_head[usize::from(bytes[at])].iter().find_map(|number| {
+                let spelling = &self.all[*number];
+                let range = at..at + spelling.text.len();
+                let fits = bytes[at..].starts_with(spelling.text.as_bytes()) && spelling.is_at(text, &range);
+                fits.then_some((range, *number))
+            });
+            if longest.is_some() {
+                return longest;
+            }
+            at += 1;
+        }
+    }
+
+    /// All that stand in a text, with their numbers.
+    pub(super) fn find<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (Range<usize>, usize)> + 'a {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let found = self.next(text, at)?;
+            at = found.0.end;
+            Some(found)
+        })
+    }
+
+    pub(super) fn is_in(&self, text: &str) -> bool {
+        self.next(text, 0).is_some()
+    }
+}
+
+/// The added tokens of a tokenizer.
+///
+/// # Errors
+/// If its file cannot be read.
+pub(super) fn of_tokenizer(config: &TokenizerConfig) -> Result<Vec<Spelling>> {
+    let around = [&config.bos, &config.eos, &config.pad].into_iter().flatten();
+    let mut spellings: Vec<Spelling> = around.map(Spelling::new).collect();
+    match &config.path {
+        Some(path) if config.kind == TokenizerKind::Subwords => {
+            let bytes = crate::bounded::read_any(path, MOST).map_err(|e| Error::io(path, "read", e))?;
+            match (added_tokens(&bytes), &config.pattern) {
+                (Some(added), _) => spellings.extend(added),
+                (None, Some(pattern)) => spellings.extend(of_ranks(pattern, config)?),
+                // Whoever opens the tokenizer says what is wrong with it.
+                (None, None) => (),
+            }
+        }
+        // A learned tokenizer has those that the config names.
+        _ => spellings.push(Spelling::new(END_OF_TEXT)),
+    }
+    Ok(spellings)
+}
+
+/// The added tokens of a `tokenizer.json`; `None` if it is something else.
+fn added_tokens(json: &[u8]) -> Option<Vec<Spelling>> {
+    #[derive(Deserialize)]
+    struct Added {
+        content: String,
+        #[serde(default)]
+        single_word: bool,
+    }
+    #[derive(Deserialize)]
+    struct File {
+        #[serde(default)]
+        added_tokens: Vec<Added>,
+    }
+    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
+    let file: File = serde_json::from_slice(json).ok()?;
+    let spelling = |added: Added| Spelling { text: added.content, is_single_word: added.single_word };
+    Some(file.added_tokens.into_iter().map(spelling).collect())
+}
+
+/// The special tokens of a file of ranks.
+#[cfg(feature = "tokenizers")]
+fn of_ranks(pattern: &str, config: &TokenizerConfig) -> Result<Vec<Spelling>> {
+    let tokens = crate::tokenizer::ranks::special_tokens(pattern, &config.special)?;
+    Ok(tokens.into_iter().map(|(token, _)| Spelling::new(token)).collect())
+}
+
+/// Without the feature, nothing encodes with ranks.
+#[cfg(not(feature = "tokenizers"))]
+fn of_ranks(_: &str, config: &TokenizerConfig) -> Result<Vec<Spelling>> {
+    Ok(config.special.keys().map(Spelling::new).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn spellings(texts: &[&str]) -> Spellings {
+        Spellings::new(texts.iter().map(|text| Spelling::new(*text)))
+    }
+
+    #[test]
+    fn the_leftmost_and_longest_is_found() {
+        let some = spellings(&["<a>", "<a><b>", "\u{ff5c}", "[X]", "b"]);
+        let found = |text: &str| -> Vec<String> {
+            some.find(text)
+                .map(|(range, number)| {
+                    assert_eq!(text[range.clone()], some.all()[number].text);
+                    text[range].to_owned()
+                })
+                .collect()
+        };
+        assert_eq!(found("x<a><b><a>b\u{ff5c}[X]<"), ["<a><b>", "<a>", "b", "\u{ff5c}", "[X]"]);
+        assert_eq!(found(""), [""; 0]);
+        assert_eq!(Spellings::default().next("<a>", 0), None);
+    }
+
+    #[test]
+    fn a_single_word_is_none_within_another() {
+        let word = Spelling { text: "ab".to_owned(), is_single_word: true };
+        let some = Spellings::new([word]);
+        let places = |text| some.find(text).map(|(range, _)| range.start).collect::<Vec<_>>();
+        assert_eq!(places("ab cab abc (ab) \u{e4}ab ab"), [0, 12, 21]);
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_looking_everywhere(
+            texts in prop::collection::vec("[abc]{1,3}", 0..6),
+            text in "[abcd\u{e4}]{0,20}",
+        ) {
+            let some = Spellings::new(texts.iter().map(Spelling::new));
+            let mut expected = Vec::new();
+            let mut at = 0;
+            while at < text.len() {
+                let here = text.get(at..).unwrap_or_default();
+                let longest = texts.iter().filter(|other| here.starts_with(other.as_str())).map(String::len).max();
+                expected.extend(longest.map(|len| at..at + len));
+                at += longest.unwrap_or(1);
+            }
+            prop_assert_eq!(some.find(&text).map(|(range, _)| range).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn added_tokens_are_read() {
+        let json = br#"{"model": {"vocab": {"a": 0}}, "added_tokens": [
+            {"id": 1, "content": "<s>", "special": true}, {"id": 2, "content": "ab", "single_word": true}]}"#;
+        let added = added_tokens(json).expect("a tokenizer.json");
+        let texts: Vec<_> = added.iter().map(|token| (token.text.as_str(), token.is_single_word)).collect();
+        assert_eq!(texts, [("<s>", false), ("ab", true)]);
+        assert!(added_tokens(b"IQ== 0").is_none());
+    }
+}

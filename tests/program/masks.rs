@@ -1,0 +1,155 @@
+//! What is learned from, as `inspect` shows and proves it, and as `check` says it is found.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::program::{TINY, failure, run, text};
+
+/// Conversations of a line each, a template, and a config.
+struct Chats {
+    directory: tempfile::TempDir,
+}
+
+const TEMPLATE: &str = "{%- for message in messages %}{{ '<|' ~ message.role ~ '|>' ~ message.content }}\
+    {%- if message.role == 'assistant' %}{{ eos_token }}{% endif %}{%- endfor %}\
+    {%- if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}";
+
+const CHATS: &str = r#"{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "One?"}, {"role": "assistant", "content": "Two."}, {"role": "user", "content": "Three?"}, {"role": "assistant", "content": "Four."}]}
+{"messages": [{"role": "user", "content": "Write <|endoftext|>!"}, {"role": "assistant", "content": " Five. "}]}
+"#;
+
+impl Chats {
+    fn new(template: &str, chats: &str) -> Self {
+        let chat = Self { directory: tempfile::tempdir().expect("a directory") };
+        let write = |name: &str, text: &str| std::fs::write(chat.path(name), text).expect("a file");
+        write("chat.jinja", template);
+        write("chats.jsonl", chats);
+        let config = format!(
+            "[[source]]\nkind = \"jsonl\"\npaths = [{:?}]\ntask = \"chat\"\n[source.chat]\ntemplate = {:?}\n\
+             turn = {{ begin = \"<|assistant|>\", end = \"<|endoftext|>\" }}\n[tokenizer]\nkind = \"bytes\"\n\
+             eos = \"<|endoftext|>\"\n[pipeline]\nlanes = 1\nseq_len = 128\nbatch_size = 2\nepochs = 1\n\
+             uneven = \"pad\"\nlast = \"short\"\npack = \"best_fit\"\n",
+            chat.path("chats.jsonl"),
+            chat.path("chat.jinja"),
+        );
+        write("run.toml", &config);
+        chat
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn config(&self) -> String {
+        shown(&self.path("run.toml"))
+    }
+}
+
+/// The lines of a run as JSON, which must succeed.
+fn json(arguments: &[&str]) -> Vec<Value> {
+    let said = text(&[arguments, &["--json"]].concat());
+    said.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+fn shown(path: &Path) -> String {
+    path.to_str().expect("text").to_owned()
+}
+
+#[test]
+fn a_mask_is_shown_in_brackets_and_as_rows_of_numbers() {
+    let chats = Chats::new(TEMPLATE, CHATS);
+    let said = text(&["inspect", &chats.config(), "--mask"]);
+    for line in [
+        "<|system|>Be brief.<|user|>One?<|assistant|>⟦Two.<|endoftext|>⟧<|user|>Three?<|assistant|>⟦Four.<|endoftext|>⟧",
+        "<|user|>Write <|endoftext|>!<|assistant|>⟦ Five. <|endoftext|>⟧",
+        "; each row has some",
+    ] {
+        assert!(said.contains(line), "{line}\n{said}");
+    }
+    let batches = json(&["inspect", &chats.config(), "--mask"]);
+    let numbers = |row: &Value| -> Vec<u64> {
+        row.as_array().expect("a row").iter().map(|number| number.as_u64().expect("a number")).collect()
+    };
+    let rows = |key: &str| -> Vec<Vec<u64>> {
+        batches.iter().flat_map(|batch| batch[key].as_array().expect("rows").iter().map(numbers)).collect()
+    };
+    let (ids, mask) = (rows("ids"), rows("mask"));
+    assert!(ids.iter().map(Vec::len).eq(mask.iter().map(Vec::len)));
+    let learned = ids.iter().flatten().zip(mask.iter().flatten()).filter(|(_, mask)| **mask == 1);
+    let learned: Vec<u64> = learned.map(|(id, _)| *id).collect();
+    let turns: Vec<&[u64]> = learned.split_inclusive(|id| *id == 256).collect();
+    let bytes = |text: &str| -> Vec<u64> { text.bytes().map(u64::from).chain([256]).collect() };
+    let mut expected = ["Two.", "Four.", " Five. "].map(bytes).to_vec();
+    // Documents are shuffled.
+    let mut found: Vec<Vec<u64>> = turns.into_iter().map(<[u64]>::to_vec).collect();
+    (expected.sort(), found.sort());
+    assert_eq!(found, expected);
+    assert!(batches.iter().all(|batch| batch["pieces"].is_array()));
+    assert!(json(&["inspect", &chats.config()])[0].get("mask").is_none());
+}
+
+#[test]
+fn what_is_learned_from_is_proved_and_the_first_fault_has_its_place() {
+    let chats = Chats::new(TEMPLATE, CHATS);
+    let check = ["inspect", &chats.config(), "--mask", "--check"];
+    let said = text(&check);
+    assert!(said.starts_with("proved: 3 turns in 2 documents in 1 batch\n"), "{said}");
+    assert_eq!(said.lines().filter(|line| line.starts_with("note:")).count(), 0, "{said}");
+    let proof = &json(&check)[0];
+    assert_eq!(
+        (&proof["turns"], &proof["documents"], &proof["mask"]["learned"]),
+        (&3.into(), &2.into(), &19.into())
+    );
+
+    // Markers of another role.
+    let turn = "source.0.chat.turn={begin=\"<|user|>\", end=\"<|endoftext|>\"}";
+    let (code, error) = failure(&[&check[..], &["--set", turn]].concat());
+    assert_eq!(code, 1);
+    let place = format!("{}:", shown(&chats.path("chats.jsonl")));
+    assert!(error.contains(&place) && error.contains("(byte ") && error.contains("bytes "), "{error}");
+    assert!(error.contains("text of the role \"user\" is learned from"), "{error}");
+    // Without the proof it is only said that there is one.
+    let unproved = run(&["inspect", &chats.config(), "--mask", "--set", turn]);
+    assert!(unproved.status.success());
+    assert!(String::from_utf8_lossy(&unproved.stderr).contains("--check says which"));
+}
+
+#[test]
+fn what_a_template_drops_is_listed() {
+    let template = TEMPLATE.replace("message.content", "(message.content | trim | replace('One', 'Eins'))");
+    let chats = Chats::new(&template, CHATS);
+    let said = text(&["inspect", &chats.config(), "--mask", "--check"]);
+    let notes: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("note: ")).collect();
+    let expected = [
+        "the content of 1 of 7 messages is not rendered as it is",
+        "white space at the ends of 1 of 1 contents that have some is not rendered",
+    ];
+    assert_eq!(notes, expected, "{said}");
+}
+
+#[test]
+fn plain_text_has_a_mask_of_ones_and_nothing_to_prove() {
+    let batch = &json(&["inspect", TINY, "--mask"])[0];
+    let (ids, mask) = (batch["ids"].as_array().expect("rows"), batch["mask"].as_array().expect("rows"));
+    assert_eq!(ids.len(), mask.len());
+    assert!(mask.iter().flat_map(|row| row.as_array().expect("a row")).all(|learned| *learned == 1));
+    assert!(text(&["inspect", TINY, "--mask"]).contains("(100.0%); each row has some"));
+    let (code, error) = failure(&["inspect", TINY, "--mask", "--check"]);
+    assert_eq!(code, 1);
+    assert!(error.contains("source.0.task"), "{error}");
+}
+
+#[test]
+fn check_says_what_is_learned_from() {
+    let chats = Chats::new(TEMPLATE, CHATS);
+    let checked = &json(&["check", &chats.config()])[0];
+    let task = &checked["sources"][0]["task"];
+    assert_eq!(
+        (&task["task"], &task["template"]),
+        (&"chat".into(), &shown(&chats.path("chat.jinja")).into())
+    );
+    assert!(task["learned_from"].as_str().is_some_and(|rule| rule.contains("<|assistant|>")), "{task}");
+    assert!(text(&["check", &chats.config()]).contains("conversations, rendered by"));
+    assert!(json(&["check", TINY])[0]["sources"][0].get("task").is_none());
+}
