@@ -12,10 +12,11 @@
 //! - The reference reckons wrong where a generation block stands in a macro or in a `set` block: it counts from the text
 //!   that was there when the macro began. Here ranges are where the text comes to stand.
 //! - Integers have 38 digits at most. Methods of strings and numbers are no values unless they are called.
-//! - `include`, `import`, `extends` and `block` are refused when the template is read, not when it is rendered, as are
+//! - `include`, `import`, `extends`, `block` and `autoescape` are refused when the template is read, not when it is rendered, as are
 //!   tuples without parentheses in `{{ }}` and `for`. The filters `batch`, `filesizeformat`, `groupby`, `pprint`,
 //!   `random`, `slice`, `striptags`, `urlencode`, `urlize`, `wordcount`, `wordwrap` and `xmlattr` are unknown, and so are
 //!   `cycler`, `joiner` and `lipsum`.
+//! - What stands between constants only is reckoned by minijinja: `1 < 'a'` is an answer. `self` is undefined.
 //! - An object without a text of its own, such as a function or a generator, is refused, where Python prints its address.
 
 mod arguments;

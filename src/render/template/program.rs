@@ -99,7 +99,6 @@ enum Open {
     Generation,
     Capture,
     Loop,
-    Escape,
 }
 
 /// A macro, by the places of its instructions.
@@ -278,7 +277,6 @@ impl<'i, 'source> Rewriter<'i, 'source> {
         for open in left {
             match open {
                 Open::Scope => self.add(Instruction::PopFrame),
-                Open::Escape => self.add(Instruction::PopAutoEscape),
                 Open::Capture => {
                     self.add(Instruction::PopFrame);
                     self.add(Instruction::EndCapture);
@@ -324,11 +322,7 @@ fn open_places(code: &Instructions<'_>) -> Vec<Vec<Open>> {
             }),
             Instruction::PushLoop(_) => open.push(Open::Loop),
             Instruction::BeginCapture(_) => open.push(Open::Capture),
-            Instruction::PushAutoEscape => open.push(Open::Escape),
-            Instruction::PopFrame
-            | Instruction::PopLoopFrame
-            | Instruction::EndCapture
-            | Instruction::PopAutoEscape => {
+            Instruction::PopFrame | Instruction::PopLoopFrame | Instruction::EndCapture => {
                 open.pop();
             }
             _ => {}

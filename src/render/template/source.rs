@@ -103,7 +103,7 @@ impl<'a> Scanner<'a> {
                 self.rest = &self.rest[word.len()..];
                 self.copy(tag.len() - start - word.len());
             }
-            "if" | "for" | "macro" | "call" | "filter" | "with" | "autoescape" => {
+            "if" | "for" | "macro" | "call" | "filter" | "with" => {
                 self.open.push(word);
                 self.copy(tag.len());
             }

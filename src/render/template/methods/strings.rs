@@ -328,14 +328,30 @@ fn expand_tabs(state: &State, this: &str, size: i128) -> Result<String, Error> {
     Ok(out)
 }
 
-/// The first letter of a word.
+/// The first letter of a word, in title case. Where a capital letter is written as several, the first of them is large.
 fn title_letter(char: char) -> String {
-    let mut upper = char.to_uppercase();
-    match (upper.next(), upper.len()) {
-        (Some(first), 1..) => first.to_string() + &upper.flat_map(char::to_lowercase).collect::<String>(),
-        (Some(first), _) => first.to_string(),
-        (None, _) => String::new(),
-    }
+    let letter = match char {
+        'Ǆ'..='ǆ' => 'ǅ',
+        'Ǉ'..='ǉ' => 'ǈ',
+        'Ǌ'..='ǌ' => 'ǋ',
+        'Ǳ'..='ǳ' => 'ǲ',
+        // Georgian sentences begin with small letters.
+        'ა'..='ჿ' => char,
+        // Greek letters with an iota below have capitals of their own, eight places on.
+        'ᾀ'..='ᾯ' => char::from_u32(u32::from(char) | 8).unwrap_or(char),
+        'ᾳ' | 'ᾼ' => 'ᾼ',
+        'ῃ' | 'ῌ' => 'ῌ',
+        'ῳ' | 'ῼ' => 'ῼ',
+        'ŉ' => return "ʼN".to_owned(),
+        _ => {
+            let mut upper = char.to_uppercase();
+            let first = upper.next().into_iter();
+            // With an accent the iota stays below.
+            let rest = |char| if char == 'Ι' { '\u{345}' } else { char };
+            return first.chain(upper.map(rest).flat_map(char::to_lowercase)).collect();
+        }
+    };
+    letter.to_string()
 }
 
 pub(in super::super) fn capitalize(this: &str) -> String {
@@ -379,7 +395,8 @@ fn is(this: &str, name: &str) -> Option<bool> {
     let cased = || this.chars().any(|char| char.is_lowercase() || char.is_uppercase());
     Some(match name {
         "isspace" => all(is_space),
-        "isdigit" | "isdecimal" => all(is_decimal),
+        "isdigit" => all(is_digit),
+        "isdecimal" => all(is_decimal),
         "isnumeric" => all(char::is_numeric),
         "isalpha" => all(char::is_alphabetic),
         "isalnum" => all(char::is_alphanumeric),
@@ -404,11 +421,23 @@ fn is(this: &str, name: &str) -> Option<bool> {
     })
 }
 
-/// A decimal digit of some script: numeric, and one of ten that follow each other.
+/// A decimal digit of some script: one of ten that follow each other.
 fn is_decimal(char: char) -> bool {
-    const ZEROS: [u32; 20] = [
-        0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xe50, 0xed0,
-        0xf20, 0x1040, 0x17e0, 0x1810, 0xff10, 0x30,
+    /// The zeros.
+    const ZEROS: [u32; 66] = [
+        0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6,
+        0xe50, 0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0,
+        0x1c40, 0x1c50, 0xa620, 0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10, 0x104a0, 0x10d30,
+        0x11066, 0x110f0, 0x11136, 0x111d0, 0x112f0, 0x11450, 0x114d0, 0x11650, 0x116c0, 0x11730, 0x118e0,
+        0x11950, 0x11c50, 0x11d50, 0x11da0, 0x16a60, 0x16ac0, 0x16b50, 0x1d7ce, 0x1d7d8, 0x1d7e2, 0x1d7ec,
+        0x1d7f6, 0x1e140, 0x1e2f0, 0x1e950, 0x1fbf0,
     ];
-    ZEROS.iter().any(|zero| (*zero..zero + 10).contains(&u32::from(char)))
+    let place = ZEROS.partition_point(|zero| *zero <= u32::from(char));
+    place > 0 && u32::from(char) - ZEROS[place - 1] < 10
+}
+
+/// A digit, also one that is raised, in a circle, or with a dot.
+fn is_digit(char: char) -> bool {
+    is_decimal(char)
+        || matches!(char, '\u{b2}'..='\u{b3}' | '\u{b9}' | '\u{1369}'..='\u{1371}' | '\u{19da}' | '\u{2070}' | '\u{2074}'..='\u{2079}' | '\u{2080}'..='\u{2089}' | '\u{2460}'..='\u{2468}' | '\u{2474}'..='\u{247c}' | '\u{2488}'..='\u{2490}' | '\u{24ea}' | '\u{24f5}'..='\u{24fd}' | '\u{24ff}' | '\u{2776}'..='\u{277e}' | '\u{2780}'..='\u{2788}' | '\u{278a}'..='\u{2792}' | '\u{10a40}'..='\u{10a43}' | '\u{10e60}'..='\u{10e68}' | '\u{11052}'..='\u{1105a}' | '\u{1f100}'..='\u{1f10a}')
 }
