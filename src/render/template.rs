@@ -12,7 +12,7 @@
 //! - The reference reckons wrong where a generation block stands in a macro or in a `set` block: it counts from the text
 //!   that was there when the macro began. Here ranges are where the text comes to stand.
 //! - Integers have 38 digits at most. Methods of strings and numbers are no values unless they are called.
-//! - `include`, `import`, `extends`, `block` and `autoescape` are refused when the template is read, not when it is rendered, as are
+//! - `include`, `import`, `extends`, `block` and `autoescape` are refused when the template is read, as are `\N{...}` and
 //!   tuples without parentheses in `{{ }}` and `for`. The filters `batch`, `filesizeformat`, `groupby`, `pprint`,
 //!   `random`, `slice`, `striptags`, `urlencode`, `urlize`, `wordcount`, `wordwrap` and `xmlattr` are unknown, and so are
 //!   `cycler`, `joiner` and `lipsum`.
@@ -28,6 +28,8 @@ mod functions;
 mod methods;
 mod objects;
 mod operators;
+#[cfg(test)]
+mod peer;
 mod program;
 mod source;
 mod tests;

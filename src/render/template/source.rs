@@ -154,6 +154,9 @@ fn tag_length(text: &str, end: &str) -> Result<usize, Error> {
             b'"' | b'\'' => {
                 at += 1;
                 while bytes.get(at).is_some_and(|next| *next != byte) {
+                    if bytes[at..].starts_with(b"\\N") {
+                        return fail("the names of characters, as in `\\N{BULLET}`, are unknown");
+                    }
                     at += if bytes[at] == b'\\' { 2 } else { 1 };
                 }
             }

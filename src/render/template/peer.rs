@@ -1,0 +1,122 @@
+//! What transformers renders is rendered here: the same bytes, the same generation ranges, the same refusals.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Date, Input, Template};
+use crate::render::json::Json;
+
+/// What is rendered otherwise: a part of the template, and why.
+const OTHERWISE: [(&str, &str); 11] = [
+    ("| groupby", "the filter is unknown"),
+    ("| wordcount", "the filter is unknown"),
+    ("cycler(", "the function is unknown"),
+    ("joiner(", "the function is unknown"),
+    ("{{ 1 < 'a' }}", "minijinja compares constants"),
+    ("{{ none < 1 }}", "minijinja compares constants"),
+    ("{% block ", "the tag is unknown"),
+    ("{% autoescape ", "the tag is unknown"),
+    ("{% macro f(x) %}--{% generation %}", "the reference counts from where the macro begins"),
+    ("\\N{", "the names of characters are unknown"),
+    ("{{ 10 ** 39 }}", "integers have 38 digits at most"),
+];
+
+/// The fewest templates of TRL that are known to be there.
+const TEMPLATES: usize = 60;
+
+/// The Python that has transformers and TRL, if the environment names one.
+fn python() -> Option<PathBuf> {
+    let python = std::env::var_os("TORCH_PYTHON").map(PathBuf::from);
+    if python.is_none() {
+        let how = "set TORCH_PYTHON to a Python with transformers, jinja2 and trl";
+        assert!(std::env::var_os("MILLSTREAM_REQUIRE_TORCH").is_none(), "{how}");
+        eprintln!("skipped: chat templates of transformers: {how}");
+    }
+    python
+}
+
+/// A rendering: its text with its generation ranges, or `None` if it is refused.
+type Rendering = Option<(String, Vec<Range<usize>>)>;
+
+fn expected(json: &Json) -> Rendering {
+    let Some(Json::List(ranges)) = json.get("generated") else { return None };
+    let place = |range: &Json, end: usize| match range {
+        Json::List(ends) => match ends[end] {
+            Json::Int(place) => usize::try_from(place).expect("a place"),
+            _ => panic!("a place is an integer"),
+        },
+        _ => panic!("a range has two ends"),
+    };
+    let ranges = ranges.iter().map(|range| place(range, 0)..place(range, 1)).collect();
+    Some((json.get("text").and_then(Json::as_str).expect("a text").to_owned(), ranges))
+}
+
+fn rendered(source: &str, chat: &Json, add_generation_prompt: bool) -> Result<Rendering, String> {
+    let tokens = [("bos_token", "<s>"), ("eos_token", "</s>"), ("pad_token", "<pad>")];
+    let tokens = tokens.map(|(name, token)| (name.to_owned(), token.to_owned()));
+    let list = |key: &str| match chat.get(key) {
+        Some(Json::List(list)) => Some(list.as_slice()),
+        _ => None,
+    };
+    let kwargs = match chat.get("kwargs") {
+        Some(Json::Object(kwargs)) => kwargs.as_slice(),
+        _ => &[],
+    };
+    let messages = list("messages").expect("messages");
+    let input =
+        Input { messages, tools: list("tools"), documents: list("documents"), kwargs, add_generation_prompt };
+    let template = Template::compile(source, &tokens, Date::parse("2026-11-28")).map_err(|e| e.what)?;
+    let text = template.render(&input).map_err(|e| e.what)?;
+    Ok(Some((text.text, text.generated)))
+}
+
+#[test]
+fn transformers_renders_the_same() {
+    let Some(python) = python() else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let chats = root.join("tests/data/chats.jsonl");
+    let output = Command::new(python)
+        .arg(root.join("tests/support/template_peer.py"))
+        .args([&chats, &root.join("tests/data/templates.txt")])
+        .output()
+        .expect("Python runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = String::from_utf8(output.stdout).expect("text");
+    let mut output = output.lines().map(|line| Json::parse(line).expect("JSON"));
+    let chats = std::fs::read_to_string(chats).expect("chats");
+    let chats: Vec<Json> = chats.lines().map(|line| Json::parse(line).expect("JSON")).collect();
+
+    let (mut files, mut differences) = (0, Vec::new());
+    let mut differ = [0; OTHERWISE.len()];
+    while let Some(template) = output.next() {
+        let string = |key: &str| template.get(key).and_then(Json::as_str).expect("a string").to_owned();
+        let (name, source) = (string("template"), string("source"));
+        files += usize::from(name.ends_with(".jinja"));
+        let otherwise = OTHERWISE.iter().position(|(part, _)| name.contains(part));
+        let Some(&Json::Int(count)) = template.get("chats") else { panic!("a template has chats") };
+        for chat in &chats[..usize::try_from(count).expect("a count")] {
+            for prompt in [false, true] {
+                let reference = output.next().expect("a rendering");
+                let (ours, theirs) = (rendered(&source, chat, prompt), expected(&reference));
+                if ours.as_ref().ok().cloned().flatten() == theirs {
+                    continue;
+                }
+                match otherwise {
+                    Some(place) => differ[place] += 1,
+                    None => differences.push(format!(
+                        "{name}: {:?}, prompt {prompt}\n  ours   {ours:?}\n  theirs {theirs:?}",
+                        chat.get("name")
+                    )),
+                }
+            }
+        }
+    }
+    assert!(files >= TEMPLATES, "TRL has {files} templates");
+    let some = &differences[..differences.len().min(10)];
+    assert!(some.is_empty(), "{} renderings differ\n{}", differences.len(), some.join("\n"));
+    // What has come to be the same is no exception any more.
+    for ((part, why), count) in OTHERWISE.iter().zip(differ) {
+        assert!(count > 0, "{part} is rendered as by the reference: {why}");
+    }
+}

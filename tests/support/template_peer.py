@@ -1,0 +1,77 @@
+"""Says what transformers renders: one line of JSON for each template, and after it one for each of its renderings.
+
+    python3 template_peer.py CHATS SNIPPETS
+
+CHATS has a conversation on each line, SNIPPETS a template. A template's line has its `template` (a name), its `source` and
+the numbers of its `chats`; the lines after it have `text` and `generated` (the ranges of generation blocks, in bytes), or
+`refused`: for each chat without the prompt of an answer, and with it. The templates are those of the snippets, rendered for
+the first conversations only, and all that TRL has.
+
+It needs transformers, jinja2 and trl, which is not imported.
+"""
+
+import datetime
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+
+from transformers.utils import chat_template_utils
+from transformers.utils.chat_template_utils import _normalize_chat_messages, render_jinja_template
+
+TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+# How many conversations each snippet is rendered for.
+FEW = 3
+
+
+class Today(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls(2026, 11, 28)
+
+
+def render(source, chat, prompt):
+    has_blocks = re.search(r"\{%[-+]?\s*generation", source) is not None
+    try:
+        # `apply_chat_template` refuses it before it renders.
+        if not chat["messages"]:
+            raise ValueError("an empty conversation")
+        messages = _normalize_chat_messages(chat["messages"])
+        (text,), ranges = render_jinja_template(
+            conversations=[messages],
+            tools=chat.get("tools"),
+            documents=chat.get("documents"),
+            chat_template=source,
+            return_assistant_tokens_mask=has_blocks,
+            add_generation_prompt=prompt,
+            **TOKENS,
+            **chat.get("kwargs", {}),
+        )
+    except Exception as error:  # Templates fail with any error of Python.
+        return {"refused": f"{type(error).__name__}: {error}"}
+    place = lambda at: len(text[:at].encode())
+    generated = [[place(start), place(end)] for start, end in (ranges[0] if ranges else []) if start < end]
+    return {"text": text, "generated": generated}
+
+
+def lines(path):
+    return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+def main(chats, snippets):
+    chat_template_utils.datetime = Today
+    chats = [json.loads(line) for line in lines(chats)]
+    templates = [(line, line, FEW) for line in lines(snippets)]
+    (trl,) = importlib.util.find_spec("trl").submodule_search_locations
+    for path in sorted(Path(trl).rglob("*.jinja")):
+        templates.append((path.name, path.read_text(encoding="utf-8"), len(chats)))
+    for name, source, count in templates:
+        print(json.dumps({"template": name, "source": source, "chats": count}))
+        for chat in chats[:count]:
+            for prompt in (False, True):
+                print(json.dumps(render(source, chat, prompt)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
