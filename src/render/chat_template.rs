@@ -167,11 +167,12 @@ mod tests {
     #[test]
     fn only_what_the_template_wrote_is_special() {
         let text = format!("a{END_OF_TEXT}b{END_OF_TEXT}");
-        let prompt = ChatPrompt { special: vec![text.len() - END_OF_TEXT.len()..text.len()], text };
+        let end = text.len() - END_OF_TEXT.len()..text.len();
+        let prompt = ChatPrompt { special: vec![end], text };
         let ids = prompt.encode(&ByteTokenizer).expect("ids");
-        let end = ByteTokenizer.id(END_OF_TEXT).expect("an id");
-        assert_eq!(ids.iter().filter(|id| **id == end).count(), 1);
-        assert_eq!((ids.last(), ids.len()), (Some(&end), END_OF_TEXT.len() + 3));
+        let id = ByteTokenizer.id(END_OF_TEXT).expect("an id");
+        assert_eq!(ids.iter().filter(|other| **other == id).count(), 1);
+        assert_eq!((ids.last(), ids.len()), (Some(&id), END_OF_TEXT.len() + 3));
     }
 
     #[test]
@@ -179,7 +180,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("chat.jinja");
         let source = "{% for m in messages %}[{{ m.role }}] {{ m.content }}{% if m.role == 'assistant' %}{{ eos_token }}\
-                      {% endif %}\n{% endfor %}{% if add_generation_prompt %}[assistant] {% endif %}";
+                      {% endif %}{{ '\\n' }}{% endfor %}{% if add_generation_prompt %}[assistant] {% endif %}";
         std::fs::write(&path, source).expect("written");
         let config = TokenizerConfig::bytes().with_eos(END_OF_TEXT);
         let template = ChatTemplate::open(&path, &config, None).expect("a template");
@@ -189,7 +190,8 @@ mod tests {
             format!("[user] {END_OF_TEXT}\n[assistant] yes{END_OF_TEXT}\n[user] and?\n[assistant] ");
         assert_eq!(prompt.text, expected);
         let end = expected.rfind(END_OF_TEXT).expect("it is there");
-        assert_eq!(prompt.special, [end..end + END_OF_TEXT.len()]);
+        let end = end..end + END_OF_TEXT.len();
+        assert_eq!(prompt.special, [end]);
         assert_eq!(template.ends(&ByteTokenizer), [256]);
     }
 }

@@ -1,10 +1,14 @@
 //! Conversations through small templates.
 
+use std::ops::Range;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::config::{Border, FimConfig, Learn, SourceKind, TurnConfig};
+use crate::document::Mask;
+use crate::tokenizer::{ByteTokenizer, EncodeError, Tokenizer};
 
 /// Turns in ChatML.
 const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}\
@@ -466,8 +470,50 @@ fn completions_are_strings_or_messages() {
 }
 
 /// An encoder whose ids are bytes.
-fn bytes() -> Encoder {
-    Encoder::new(std::sync::Arc::new(crate::tokenizer::ByteTokenizer))
+/// Bytes, and one id for all special tokens.
+#[derive(Debug)]
+struct BytesAndTokens;
+
+impl Tokenizer for BytesAndTokens {
+    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
+        ByteTokenizer.encode(text, ids)
+    }
+
+    fn encode_spans(
+        &self,
+        text: &str,
+        ids: &mut Vec<u32>,
+        spans: &mut Vec<Range<usize>>,
+    ) -> Result<(), EncodeError> {
+        ByteTokenizer.encode_spans(text, ids, spans)
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        ByteTokenizer.decode(ids)
+    }
+
+    fn vocab_size(&self) -> usize {
+        257
+    }
+
+    fn id(&self, _: &str) -> Option<u32> {
+        Some(256)
+    }
+
+    fn fingerprint(&self) -> String {
+        "bytes and tokens".to_owned()
+    }
+}
+
+fn encoder() -> Encoder {
+    Encoder::new(std::sync::Arc::new(BytesAndTokens))
+}
+
+/// How many ids a text has.
+fn len(Rendered { text, marks }: &Rendered) -> usize {
+    let mut ids = Vec::new();
+    encoder().encode_rendered(text, marks, 0..text.len(), &mut ids, &mut Mask::default()).expect("ids");
+    ids.len()
 }
 
 #[test]
@@ -484,7 +530,7 @@ fn the_oldest_turns_leave() {
         ("a", "8"),
     ]);
     let given = Given::new(CHATML);
-    let lens = |kept: &[(&str, &str)]| rendered(&given.renderer(), &chat(kept)).text.len();
+    let lens = |kept: &[(&str, &str)]| len(&rendered(&given.renderer(), &chat(kept)));
     let (two, one) = (
         lens(&[("s", "0"), ("u", "5"), ("a", "6"), ("u", "7"), ("a", "8")]),
         lens(&[("s", "0"), ("u", "7"), ("a", "8")]),
@@ -493,7 +539,7 @@ fn the_oldest_turns_leave() {
         let mut given = Given::new(CHATML);
         given.source.chat.truncate = truncate;
         let renderer = given.renderer();
-        renderer.fit(&bytes(), width);
+        renderer.fit(&encoder(), width);
         renderer.render(&record.to_string(), [0; 3]).expect("a conversation")
     };
     let learned_of = |width| match fitted(width, Truncate::Turns) {
