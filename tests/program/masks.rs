@@ -83,7 +83,8 @@ fn a_mask_is_shown_in_brackets_and_as_rows_of_numbers() {
     let mut expected = ["Two.", "Four.", " Five. "].map(bytes).to_vec();
     // Documents are shuffled.
     let mut found: Vec<Vec<u64>> = turns.into_iter().map(<[u64]>::to_vec).collect();
-    (expected.sort(), found.sort());
+    expected.sort();
+    found.sort();
     assert_eq!(found, expected);
     assert!(batches.iter().all(|batch| batch["pieces"].is_array()));
     assert!(json(&["inspect", &chats.config()])[0].get("mask").is_none());
