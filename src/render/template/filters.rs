@@ -152,7 +152,6 @@ fn last(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
 fn reversible(state: &State, value: &Value) -> Result<Vec<Value>, Error> {
     match seq(value) {
         Some(seq) if seq.kind == Kind::Iterator => fail("'generator' object is not reversible"),
-        _ if value.is_undefined() => fail("an undefined value is not reversible"),
         _ => items(state, value),
     }
 }
