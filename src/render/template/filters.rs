@@ -300,7 +300,8 @@ fn round(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     };
     let scale = 10f64.powi(precision);
     let rounded = match (method.as_str(), number) {
-        ("common", Number::Int(_)) if precision >= 0 => return Ok(value),
+        // True and false become numbers.
+        ("common", Number::Int(value)) if precision >= 0 => return Ok(operators::from_int(value)),
         // The digits are those of the exact value, of which ties go to the even one.
         ("common", number) if precision >= 0 => {
             let digits = format!("{:.*}", precision as usize, number.float());

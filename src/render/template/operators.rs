@@ -204,11 +204,15 @@ pub(super) fn item(state: &State, object: &Value, key: &Value) -> Result<Value, 
             .cloned()
             .unwrap_or_default());
     }
+    // A view of a dict, or a generator.
+    if seq(object).is_some() {
+        return Ok(Value::UNDEFINED);
+    }
     // A namespace or the loop, whose attributes are found by their names.
     Ok(object.get_item(key).unwrap_or_default())
 }
 
-/// `object[start:stop:step]`. What cannot be sliced gives an undefined value.
+/// `object[start:stop:step]`. What cannot be sliced is an error, where an item that is not there is undefined.
 pub(super) fn slice(
     state: &State,
     object: &Value,
