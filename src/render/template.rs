@@ -23,6 +23,8 @@
 //! - An object without a text of its own, such as a function or a generator, is refused, where Python prints its address.
 
 mod arguments;
+#[cfg(test)]
+mod bounds;
 mod compare;
 mod date;
 mod filters;
