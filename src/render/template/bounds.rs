@@ -35,7 +35,7 @@ fn what_takes_too_long_or_writes_too_much_is_refused() {
         "{% set n = namespace(x=[0]) %}{% for a in range(64) %}{% set n.x = n.x + n.x %}{% endfor %}",
         "{% set n = namespace(x=[0]) %}{% for a in range(64) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x }}",
         "{% set n = namespace(x=[]) %}{% for a in range(9999) %}{% set n.x = [n.x] %}{% endfor %}",
-        "{% set n = namespace(x='') %}{% for a in range(99999) %}{% set n.x = n.x ~ 'xxxxxxxxxxxxxxxx' %}{% endfor %}{% for a in range(99999) %}{{ n.x }}{% endfor %}",
+        "{% set n = namespace(x='') %}{% for a in range(99999) %}{% set n.x = n.x ~ 'xxxxxxxxxxxxxxxx' %}{% endfor %}",
     ];
     for source in endless {
         let began = Instant::now();
@@ -64,20 +64,21 @@ fn a_deep_template_does_not_overflow_the_stack() {
 #[test]
 fn ranges_are_where_the_text_comes_to_stand() {
     let block = "{% generation %}é{{ messages[0].content }}{% endgeneration %}";
-    let cases = [
-        (format!("a{block}"), "aéhi", vec![1..5]),
-        (format!("{{% macro f() %}}--{block}{{% endmacro %}}a{{{{ f() }}}}"), "a--éhi", vec![3..7]),
+    let cases: [(String, &str, &[[usize; 2]]); 7] = [
+        (format!("a{block}"), "aéhi", &[[1, 5]]),
+        (format!("{{% macro f() %}}--{block}{{% endmacro %}}a{{{{ f() }}}}"), "a--éhi", &[[3, 7]]),
         (
             format!("{{% set x %}}-{block}{{% endset %}}a{{{{ x }}}}{{{{ x }}}}"),
             "a-éhi-éhi",
-            vec![2..6, 7..11],
+            &[[2, 6], [7, 11]],
         ),
-        (format!("{{% set x %}}{block}{{% endset %}}a"), "a", vec![]),
-        (format!("{{% set x %}} {block} {{% endset %}}{{{{ x | trim }}}}"), "éhi", vec![0..4]),
-        ("{% generation %}{% endgeneration %}a".to_owned(), "a", vec![]),
-        (format!("{{% generation %}}a{block}{{% endgeneration %}}"), "aéhi", vec![0..5]),
+        (format!("{{% set x %}}{block}{{% endset %}}a"), "a", &[]),
+        (format!("{{% set x %}} {block} {{% endset %}}{{{{ x | trim }}}}"), "éhi", &[[0, 4]]),
+        ("{% generation %}{% endgeneration %}a".to_owned(), "a", &[]),
+        (format!("{{% generation %}}a{block}{{% endgeneration %}}"), "aéhi", &[[0, 5]]),
     ];
     for (source, text, ranges) in cases {
+        let ranges = ranges.iter().map(|[start, end]| *start..*end).collect();
         assert_eq!(render(&source), Ok((text.to_owned(), ranges)), "{source}");
     }
 }

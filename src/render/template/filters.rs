@@ -324,9 +324,11 @@ fn int_filter(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let value = required(value, "value")?;
     let otherwise = otherwise.unwrap_or_else(|| Value::from(0));
     let from_float = |value: f64| {
-        (value.is_finite() && value.abs() < 1e38)
-            .then(|| operators::from_int(value.trunc() as i128))
-            .unwrap_or(otherwise.clone())
+        if value.is_finite() && value.abs() < 1e38 {
+            operators::from_int(value.trunc() as i128)
+        } else {
+            otherwise.clone()
+        }
     };
     if let Some(text) = value.as_str() {
         let base = u32::try_from(int_or(base.as_ref(), 10)?)
