@@ -9,17 +9,22 @@
 //!
 //! # Where it differs from the reference
 //!
-//! - The reference reckons wrong where a generation block stands in a macro or in a `set` block: it counts from the text
-//!   that was there when the macro began. Here ranges are where the text comes to stand.
+//! - The reference reckons wrong where a generation block stands in a macro, or in a `set` or `filter` block: it counts
+//!   from the text that was there when the macro began. Here ranges are where the text comes to stand. Of nested blocks
+//!   it gives each range, here the outermost only.
 //! - Integers have 38 digits at most. Methods of strings and numbers are no values unless they are called.
 //! - `include`, `import`, `extends`, `block` and `autoescape` are refused when the template is read, as are `\N{...}` and
 //!   tuples without parentheses in `{{ }}` and `for`. The filters `batch`, `filesizeformat`, `groupby`, `pprint`,
 //!   `random`, `slice`, `striptags`, `urlencode`, `urlize`, `wordcount`, `wordwrap` and `xmlattr` are unknown, and so are
 //!   `cycler`, `joiner` and `lipsum`.
+//! - The `else` of a loop runs if the loop has no items; the reference runs it too if no round came to its end, for
+//!   `break` or `continue`. `a is b + c` and `a is b - c` need parentheses around the test.
 //! - What stands between constants only is reckoned by minijinja: `1 < 'a'` is an answer. `self` is undefined.
 //! - An object without a text of its own, such as a function or a generator, is refused, where Python prints its address.
 
 mod arguments;
+#[cfg(test)]
+mod bounds;
 mod compare;
 mod date;
 mod filters;

@@ -2,10 +2,10 @@
 
     python3 template_peer.py CHATS SNIPPETS
 
-CHATS has a conversation on each line, SNIPPETS a template. A template's line has its `template` (a name), its `source` and
-the numbers of its `chats`; the lines after it have `text` and `generated` (the ranges of generation blocks, in bytes), or
-`refused`: for each chat without the prompt of an answer, and with it. The templates are those of the snippets, rendered for
-the first conversations only, and all that TRL has.
+Each line of CHATS is a conversation, each line of SNIPPETS a template, both in JSON. A template's line has its `template` (a
+name), its `source` and the number of its `chats`; the lines after it have `text` and `generated` (the ranges of generation
+blocks, in bytes), or `refused`: for each chat without the prompt of an answer, and with it. The templates are those of the
+snippets, rendered for the first conversations only, and all that TRL has.
 
 It needs transformers, jinja2 and trl, which is not imported.
 """
@@ -62,7 +62,7 @@ def lines(path):
 def main(chats, snippets):
     chat_template_utils.datetime = Today
     chats = [json.loads(line) for line in lines(chats)]
-    templates = [(line, line, FEW) for line in lines(snippets)]
+    templates = [(source, source, FEW) for source in map(json.loads, lines(snippets))]
     (trl,) = importlib.util.find_spec("trl").submodule_search_locations
     for path in sorted(Path(trl).rglob("*.jinja")):
         templates.append((path.name, path.read_text(encoding="utf-8"), len(chats)))

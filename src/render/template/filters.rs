@@ -152,7 +152,6 @@ fn last(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
 fn reversible(state: &State, value: &Value) -> Result<Vec<Value>, Error> {
     match seq(value) {
         Some(seq) if seq.kind == Kind::Iterator => fail("'generator' object is not reversible"),
-        _ if value.is_undefined() => fail("an undefined value is not reversible"),
         _ => items(state, value),
     }
 }
@@ -301,7 +300,8 @@ fn round(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     };
     let scale = 10f64.powi(precision);
     let rounded = match (method.as_str(), number) {
-        ("common", Number::Int(_)) if precision >= 0 => return Ok(value),
+        // True and false become numbers.
+        ("common", Number::Int(value)) if precision >= 0 => return Ok(operators::from_int(value)),
         // The digits are those of the exact value, of which ties go to the even one.
         ("common", number) if precision >= 0 => {
             let digits = format!("{:.*}", precision as usize, number.float());
@@ -324,9 +324,11 @@ fn int_filter(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let value = required(value, "value")?;
     let otherwise = otherwise.unwrap_or_else(|| Value::from(0));
     let from_float = |value: f64| {
-        (value.is_finite() && value.abs() < 1e38)
-            .then(|| operators::from_int(value.trunc() as i128))
-            .unwrap_or(otherwise.clone())
+        if value.is_finite() && value.abs() < 1e38 {
+            operators::from_int(value.trunc() as i128)
+        } else {
+            otherwise.clone()
+        }
     };
     if let Some(text) = value.as_str() {
         let base = u32::try_from(int_or(base.as_ref(), 10)?)

@@ -9,7 +9,8 @@ use super::{NO_DATE, REFUSED, fail};
 
 /// Adds the functions to an environment.
 pub(super) fn add(env: &mut Environment<'_>, date: Option<Date>) {
-    let functions: [(&str, fn(&mut State<'_, '_>, &[Value]) -> Result<Value, Error>); 4] = [
+    type Call = fn(&mut State<'_, '_>, &[Value]) -> Result<Value, Error>;
+    let functions: [(&str, Call); 4] = [
         ("dict", |state, args| {
             let entries = entries(state, args)?;
             Dict::make(state, entries)

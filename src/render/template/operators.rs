@@ -204,11 +204,15 @@ pub(super) fn item(state: &State, object: &Value, key: &Value) -> Result<Value, 
             .cloned()
             .unwrap_or_default());
     }
+    // A view of a dict, or a generator.
+    if seq(object).is_some() {
+        return Ok(Value::UNDEFINED);
+    }
     // A namespace or the loop, whose attributes are found by their names.
     Ok(object.get_item(key).unwrap_or_default())
 }
 
-/// `object[start:stop:step]`. What cannot be sliced gives an undefined value.
+/// `object[start:stop:step]`. What cannot be sliced is an error, where an item that is not there is undefined.
 pub(super) fn slice(
     state: &State,
     object: &Value,
@@ -219,12 +223,15 @@ pub(super) fn slice(
     if object.is_undefined() {
         return fail("an undefined value cannot be sliced");
     }
+    if object.as_str().is_none() && places(object).is_none() {
+        return fail(format!("a value of the type {} cannot be sliced", objects::type_name(object)));
+    }
     let bound = |value: &Value| if value.is_none() { Some(None) } else { int(value).map(Some) };
     let (Some(start), Some(stop), Some(step)) = (bound(start), bound(stop), bound(step)) else {
-        return Ok(Value::UNDEFINED);
+        return fail("slice indices must be integers or None");
     };
     let step = step.unwrap_or(1);
-    if step == 0 && (object.as_str().is_some() || places(object).is_some()) {
+    if step == 0 {
         return fail("slice step cannot be zero");
     }
     if let Some(text) = object.as_str() {
@@ -241,11 +248,27 @@ pub(super) fn slice(
     }
     match places(object) {
         Some(seq) => {
-            let kind = if seq.kind == Kind::Tuple { Kind::Tuple } else { Kind::List };
+            let kind = match seq.kind {
+                Kind::Range(first, _, by) => {
+                    part_of_range(first, by, ends(seq.items.len(), start, stop, step), step)?
+                }
+                kind => kind,
+            };
             Seq::make(state, kind, chosen(&seq.items, start, stop, step).collect())
         }
         None => Ok(Value::UNDEFINED),
     }
+}
+
+/// The slice of a range that begins at `first` and goes on `by` steps, from one place to before another.
+fn part_of_range(first: i64, by: i64, (start, stop): (i128, i128), step: i128) -> Result<Kind, Error> {
+    let (first, by) = (i128::from(first), i128::from(by));
+    let number = |number: Option<i128>| too_large(number.and_then(|number| i64::try_from(number).ok()));
+    Ok(Kind::Range(
+        number(Some(first + start * by))?,
+        number(Some(first + stop * by))?,
+        number(by.checked_mul(step))?,
+    ))
 }
 
 /// The first place of a slice, and the one before which it stops, as `slice.indices` gives them.

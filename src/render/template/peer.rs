@@ -78,7 +78,7 @@ fn transformers_renders_the_same() {
     let chats = root.join("tests/data/chats.jsonl");
     let output = Command::new(python)
         .arg(root.join("tests/support/template_peer.py"))
-        .args([&chats, &root.join("tests/data/templates.txt")])
+        .args([&chats, &root.join("tests/data/templates.jsonl")])
         .output()
         .expect("Python runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

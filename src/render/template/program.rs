@@ -62,13 +62,20 @@ impl Program {
 
     /// Whether the template has generation blocks.
     pub(super) fn marks_generation(&self) -> bool {
-        let mark = |instruction: &Instruction<'_>| matches!(instruction, Instruction::LoadConst(value) if value.downcast_object_ref::<Mark>().is_some());
+        let is_mark = |value: &Value| value.downcast_object_ref::<Mark>().is_some();
+        let mark = |instruction: &Instruction<'_>| match instruction {
+            Instruction::LoadConst(value) => is_mark(value),
+            _ => false,
+        };
         all(self.borrow_dependent()).any(mark)
     }
 
     /// Whether the template calls a function.
     pub(super) fn calls(&self, function: &str) -> bool {
-        let call = |instruction: &Instruction<'_>| matches!(instruction, Instruction::CallFunction(name, _) if *name == function);
+        let call = |instruction: &Instruction<'_>| match instruction {
+            Instruction::CallFunction(name, _) => *name == function,
+            _ => false,
+        };
         all(self.borrow_dependent()).any(call)
     }
 }
@@ -455,6 +462,7 @@ const MACRO: &str = "macro!";
 pub(super) fn add_operators(env: &mut Environment<'_>) {
     use std::cmp::Ordering;
 
+    type Holds = fn(Ordering) -> bool;
     type Variadic = fn(&State, &[Value]) -> Result<Value, Error>;
     env.add_filter("+", |state: &State<'_, '_>, a: &Value, b: &Value| operators::add(state, a, b));
     env.add_filter("*", |state: &State<'_, '_>, a: &Value, b: &Value| operators::multiply(state, a, b));
@@ -471,7 +479,7 @@ pub(super) fn add_operators(env: &mut Environment<'_>) {
         operators::slice(state, object, start, stop, step)
     };
     env.add_filter("[:]", slice);
-    let orders: [(&str, fn(Ordering) -> bool); 4] =
+    let orders: [(&str, Holds); 4] =
         [("<", Ordering::is_lt), ("<=", Ordering::is_le), (">", Ordering::is_gt), (">=", Ordering::is_ge)];
     for (name, holds) in orders {
         env.add_filter(name, move |a: &Value, b: &Value| {

@@ -85,7 +85,15 @@ impl<'a> Scanner<'a> {
         let start = word.as_ptr() as usize - tag.as_ptr() as usize;
         match word {
             "raw" => {
+                let ends_bare = !tag.ends_with("-%}");
+                if body.trim() != "%}" && body.trim() != "-%}" {
+                    return fail("unknown tag `raw`");
+                }
                 self.copy(tag.len());
+                // Jinja keeps a line end here, and minijinja takes one away.
+                if ends_bare && self.rest.starts_with('\n') {
+                    self.out.push('\n');
+                }
                 let Some(end) = end_of_raw(self.rest) else { return fail("`{% raw %}` is not closed") };
                 self.copy(end);
             }

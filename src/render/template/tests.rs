@@ -81,8 +81,10 @@ fn is_zero(value: &Value) -> Result<bool, Error> {
     compare::equal(value, &Value::from(0), &mut compare::budget())
 }
 
+/// An undefined value has a `__call__`, which fails.
 fn is_callable(value: &Value) -> bool {
-    value.downcast_object_ref::<Bound>().is_some()
+    value.is_undefined()
+        || value.downcast_object_ref::<Bound>().is_some()
         || value.downcast_object_ref::<Function>().is_some()
         || value.downcast_object_ref::<Macro>().is_some()
         // A macro is an object with these attributes, and nothing else of a template is.
