@@ -1,10 +1,13 @@
 //! What is learned from, as `inspect` shows and proves it, and as `check` says it is found.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::program::{TINY, failure, run, text};
+use crate::support::root;
+use crate::support::torch::python;
 
 /// Conversations of a line each, a template, and a config.
 struct Chats {
@@ -153,4 +156,58 @@ fn check_says_what_is_learned_from() {
     assert!(task["learned_from"].as_str().is_some_and(|rule| rule.contains("<|assistant|>")), "{task}");
     assert!(text(&["check", &chats.config()]).contains("conversations, rendered by"));
     assert!(json(&["check", TINY])[0]["sources"][0].get("task").is_none());
+}
+
+/// Ids and masks of transformers for each line of the file of conversations; `None` where it refuses one.
+type Expected = Vec<Option<(Vec<u64>, Vec<u64>)>>;
+
+#[test]
+fn ids_and_masks_are_those_of_transformers_with_all_of_trls_templates_for_training() {
+    let Some(python) = python("ids_and_masks_are_those_of_transformers_with_all_of_trls_templates_for_training")
+    else {
+        return;
+    };
+    let chats = root().join("tests/data/chats.jsonl");
+    let directory = tempfile::tempdir().expect("a directory");
+    let peer = root().join("tests/support/labels_peer.py");
+    let output = Command::new(python).arg(peer).arg(&chats).arg(directory.path()).output().expect("Python runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).expect("text");
+    let mut compared = 0;
+    for line in said.lines() {
+        let of_template: Value = serde_json::from_str(line).expect("JSON");
+        let name = of_template["template"].as_str().expect("a name");
+        let expected: Expected = serde_json::from_value(of_template["chats"].clone()).expect("ids and masks");
+        let path = |name: &str| shown(&directory.path().join(name));
+        let config = format!(
+            "[[source]]\nkind = \"jsonl\"\npaths = [{:?}]\ntask = \"chat\"\non_error = {{ skip = 1000 }}\n\
+             [source.chat]\ntemplate = {:?}\ndate = \"2026-11-28\"\n[tokenizer]\npath = {:?}\n\
+             bos = \"<|endoftext|>\"\neos = \"<|im_end|>\"\nspecial_tokens = \"parse\"\n\
+             [pipeline]\nlanes = 1\nseq_len = 4096\nbatch_size = 4\nepochs = 1\npack = \"pad\"\n",
+            shown(&chats),
+            path(name),
+            path("tokenizer.json"),
+        );
+        std::fs::write(directory.path().join("run.toml"), config).expect("a file");
+        let batches = json(&["inspect", &path("run.toml"), "--mask", "-n", "1000"]);
+        let mut found = expected.iter().map(|_| None).collect::<Expected>();
+        for batch in &batches {
+            for piece in batch["pieces"].as_array().expect("pieces") {
+                let number = |key: &str| piece[key].as_u64().expect("a number") as usize;
+                let (row, places) = (number("row"), number("from")..number("to"));
+                let of = |key: &str| -> Vec<u64> {
+                    let all = batch[key][row].as_array().expect("a row");
+                    all[places.clone()].iter().map(|number| number.as_u64().expect("a number")).collect()
+                };
+                found[number("line") - 1] = Some((of("ids"), of("mask")));
+            }
+        }
+        for (line, (found, expected)) in (1..).zip(found.into_iter().zip(expected)) {
+            // Conversations of which nothing is learned are left out.
+            let expected = expected.filter(|(_, mask)| mask.contains(&1));
+            assert_eq!(found, expected, "{name}, line {line}");
+            compared += usize::from(found.is_some());
+        }
+    }
+    assert!(compared > 500, "{compared} conversations are not all of them");
 }
