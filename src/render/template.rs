@@ -31,11 +31,13 @@ mod filters;
 mod format;
 mod functions;
 mod methods;
+mod numbers;
 mod objects;
 mod operators;
 #[cfg(test)]
 mod peer;
 mod program;
+mod protocol;
 mod source;
 mod tests;
 mod text;

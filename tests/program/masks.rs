@@ -98,7 +98,7 @@ fn what_is_learned_from_is_proved_and_the_first_fault_has_its_place() {
     let chats = Chats::new(TEMPLATE, CHATS);
     let check = ["inspect", &chats.config(), "--mask", "--check"];
     let said = text(&check);
-    assert!(said.starts_with("proved: 3 turns in 2 documents in 1 batch\n"), "{said}");
+    assert!(said.starts_with("proved: 3 turns of 2 documents in 1 batch\n"), "{said}");
     assert_eq!(said.lines().filter(|line| line.starts_with("note:")).count(), 0, "{said}");
     let proof = &json(&check)[0];
     assert_eq!(
@@ -158,21 +158,31 @@ fn check_says_what_is_learned_from() {
     assert!(json(&["check", TINY])[0]["sources"][0].get("task").is_none());
 }
 
+/// Conversations that a loader refuses, although some templates render them: they are mistakes in most data.
+const REFUSED: [&str; 4] = ["unknown role", "more keys", "content as a number", "no role"];
+
 /// Ids and masks of transformers for each line of the file of conversations; `None` where it refuses one.
 type Expected = Vec<Option<(Vec<u64>, Vec<u64>)>>;
 
 #[test]
 fn ids_and_masks_are_those_of_transformers_with_all_of_trls_templates_for_training() {
-    let Some(python) = python("ids_and_masks_are_those_of_transformers_with_all_of_trls_templates_for_training")
+    let Some(python) =
+        python("ids_and_masks_are_those_of_transformers_with_all_of_trls_templates_for_training")
     else {
         return;
     };
     let chats = root().join("tests/data/chats.jsonl");
     let directory = tempfile::tempdir().expect("a directory");
     let peer = root().join("tests/support/labels_peer.py");
-    let output = Command::new(python).arg(peer).arg(&chats).arg(directory.path()).output().expect("Python runs");
+    let output =
+        Command::new(python).arg(peer).arg(&chats).arg(directory.path()).output().expect("Python runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stdout).expect("text");
+    let names: Vec<Value> = std::fs::read_to_string(&chats)
+        .expect("conversations")
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["name"].take())
+        .collect();
     let mut compared = 0;
     for line in said.lines() {
         let of_template: Value = serde_json::from_str(line).expect("JSON");
@@ -183,7 +193,7 @@ fn ids_and_masks_are_those_of_transformers_with_all_of_trls_templates_for_traini
             "[[source]]\nkind = \"jsonl\"\npaths = [{:?}]\ntask = \"chat\"\non_error = {{ skip = 1000 }}\n\
              [source.chat]\ntemplate = {:?}\ndate = \"2026-11-28\"\n[tokenizer]\npath = {:?}\n\
              bos = \"<|endoftext|>\"\neos = \"<|im_end|>\"\nspecial_tokens = \"parse\"\n\
-             [pipeline]\nlanes = 1\nseq_len = 4096\nbatch_size = 4\nepochs = 1\npack = \"pad\"\n",
+             [pipeline]\nlanes = 1\nseq_len = 8192\nbatch_size = 4\nepochs = 1\npack = \"pad\"\n",
             shown(&chats),
             path(name),
             path("tokenizer.json"),
@@ -202,12 +212,13 @@ fn ids_and_masks_are_those_of_transformers_with_all_of_trls_templates_for_traini
                 found[number("line") - 1] = Some((of("ids"), of("mask")));
             }
         }
-        for (line, (found, expected)) in (1..).zip(found.into_iter().zip(expected)) {
+        for (chat, (found, expected)) in names.iter().zip(found.into_iter().zip(expected)) {
             // Conversations of which nothing is learned are left out.
-            let expected = expected.filter(|(_, mask)| mask.contains(&1));
-            assert_eq!(found, expected, "{name}, line {line}");
+            let is_refused = chat.as_str().is_some_and(|chat| REFUSED.contains(&chat));
+            let expected = expected.filter(|(_, mask)| mask.contains(&1) && !is_refused);
+            assert_eq!(found, expected, "{name}, {chat}");
             compared += usize::from(found.is_some());
         }
     }
-    assert!(compared > 500, "{compared} conversations are not all of them");
+    assert!(compared > 800, "{compared} conversations are not all of them");
 }

@@ -3,8 +3,8 @@
 use minijinja::{Error, Value};
 
 use super::fail;
+use super::numbers;
 use super::objects::type_name;
-use super::operators;
 
 /// The arguments that stand at places, and the named ones.
 pub(super) fn split(args: &[Value]) -> (&[Value], Vec<(String, Value)>) {
@@ -49,7 +49,7 @@ pub(super) fn text(value: &Value) -> Result<&str, Error> {
 
 /// An argument that is an integer.
 pub(super) fn int(value: &Value) -> Result<i128, Error> {
-    match operators::int(value) {
+    match numbers::int(value) {
         Some(value) => Ok(value),
         None => fail(format!("an int is expected, not {}", type_name(value))),
     }

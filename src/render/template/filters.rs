@@ -7,10 +7,10 @@ use minijinja::{Environment, Error, State, Value};
 
 use super::arguments::{bind, flag, int, int_or, required, some, split, text as text_of};
 use super::methods::strings;
+use super::numbers::{self, Number};
 use super::objects::{Dict, Kind, Seq, dict, items, places, seq, type_name};
-use super::operators::{self, Number};
 use super::text::{self, Dumps};
-use super::{compare, fail, format, room};
+use super::{compare, fail, format, operators, room};
 
 type Filter = fn(&mut State<'_, '_>, &[Value]) -> Result<Value, Error>;
 
@@ -210,7 +210,7 @@ fn replace(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
 fn escape(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let [value] = bind(["s"], args)?;
     let value = required(value, "s")?;
-    if value.is_safe() { Ok(value) } else { Ok(Value::from_safe_string(operators::escape(&string(&value)?))) }
+    if value.is_safe() { Ok(value) } else { Ok(Value::from_safe_string(text::escape(&string(&value)?))) }
 }
 
 fn indent(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
@@ -284,7 +284,7 @@ fn format_filter(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Err
 
 fn abs(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     match Number::of(&args[0]) {
-        Some(Number::Int(value)) => Ok(operators::from_int(value.saturating_abs())),
+        Some(Number::Int(value)) => Ok(numbers::from_int(value.saturating_abs())),
         Some(Number::Float(value)) => Ok(Value::from(value.abs())),
         None => fail(format!("bad operand type for abs(): '{}'", type_name(&args[0]))),
     }
@@ -301,7 +301,7 @@ fn round(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let scale = 10f64.powi(precision);
     let rounded = match (method.as_str(), number) {
         // True and false become numbers.
-        ("common", Number::Int(value)) if precision >= 0 => return Ok(operators::from_int(value)),
+        ("common", Number::Int(value)) if precision >= 0 => return Ok(numbers::from_int(value)),
         // The digits are those of the exact value, of which ties go to the even one.
         ("common", number) if precision >= 0 => {
             let digits = format!("{:.*}", precision as usize, number.float());
@@ -309,7 +309,7 @@ fn round(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
         }
         ("common", Number::Int(value)) => {
             let rounded = (value as f64 * scale).round_ties_even() / scale;
-            return Ok(operators::from_int(rounded as i128));
+            return Ok(numbers::from_int(rounded as i128));
         }
         ("common", Number::Float(value)) => (value * scale).round_ties_even() / scale,
         ("ceil", number) => (number.float() * scale).ceil() / scale,
@@ -325,7 +325,7 @@ fn int_filter(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let otherwise = otherwise.unwrap_or_else(|| Value::from(0));
     let from_float = |value: f64| {
         if value.is_finite() && value.abs() < 1e38 {
-            operators::from_int(value.trunc() as i128)
+            numbers::from_int(value.trunc() as i128)
         } else {
             otherwise.clone()
         }
@@ -350,12 +350,12 @@ fn int_filter(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
         if !size.starts_with(['+', '-'])
             && let Ok(value) = i128::from_str_radix(&format!("{sign}{size}"), base)
         {
-            return Ok(operators::from_int(value));
+            return Ok(numbers::from_int(value));
         }
         return Ok(parse_float(text).map_or(otherwise.clone(), from_float));
     }
     match Number::of(&value) {
-        Some(Number::Int(value)) => Ok(operators::from_int(value)),
+        Some(Number::Int(value)) => Ok(numbers::from_int(value)),
         Some(Number::Float(value)) => Ok(from_float(value)),
         None if value.is_undefined() => fail("an undefined value is no number"),
         None => Ok(otherwise),

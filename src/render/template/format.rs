@@ -2,9 +2,9 @@
 
 use minijinja::{Error, State, Value};
 
+use super::numbers::Number;
 use super::objects::{Kind, dict, seq, type_name};
-use super::operators::Number;
-use super::{fail, operators, room, text};
+use super::{fail, numbers, room, text};
 
 /// How a value is to be written.
 #[derive(Debug, Default)]
@@ -179,7 +179,7 @@ pub(super) fn percent(state: &State, format: &str, values: &Value) -> Result<Val
                 return Ok(Spec::number(chars)?.map(|number| number as i128));
             }
             let number =
-                operators::int(&next(None)?).filter(|number| number.unsigned_abs() <= MOST_WIDTH as u128);
+                numbers::int(&next(None)?).filter(|number| number.unsigned_abs() <= MOST_WIDTH as u128);
             number.map_or_else(|| fail("* wants int"), |number| Ok(Some(number)))
         };
         let width = star(&mut chars)?.unwrap_or(0);

@@ -80,6 +80,6 @@ fn range(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     if count > LONGEST_RANGE {
         return fail(format!("Range too big. The sandbox blocks ranges larger than {LONGEST_RANGE}."));
     }
-    let items = (0..count.max(0)).map(|i| super::operators::from_int(from + i * by)).collect();
+    let items = (0..count.max(0)).map(|i| super::numbers::from_int(from + i * by)).collect();
     Seq::make(state, Kind::Range(start, stop, step), items)
 }

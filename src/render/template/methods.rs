@@ -9,17 +9,8 @@ use std::sync::Arc;
 use minijinja::{Error, ErrorKind, State, Value};
 
 use super::arguments::{bind, int_or, required};
-use super::objects::{Bound, Dict, Kind, Seq, check_hashable};
+use super::objects::{Dict, Kind, Seq, check_hashable};
 use super::{compare, fail};
-
-/// The methods of a dict that a template may call.
-const OF_DICTS: [&str; 5] = ["copy", "get", "items", "keys", "values"];
-
-/// The method `name` of a dict, as a value.
-pub(super) fn bound(dict: &Arc<Dict>, name: &str) -> Option<Value> {
-    let name = OF_DICTS.into_iter().find(|known| *known == name)?;
-    Some(Value::from_object(Bound { dict: Arc::clone(dict), name }))
-}
 
 /// Calls a method of what minijinja has no methods for.
 pub(super) fn of_value(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {

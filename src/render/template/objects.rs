@@ -3,19 +3,19 @@
 //! A template can build values out of values. Each knows how deep it nests, and one that nests deeper than [`DEEPEST`] is
 //! an error: freeing, comparing and printing it could overflow the stack.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{self, AtomicBool};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use minijinja::value::{DynObject, Enumerator, Object, ObjectRepr, ValueKind};
+use minijinja::value::{DynObject, Object, ObjectRepr, ValueKind};
 use minijinja::{Error, State, Value};
 
-use super::compare;
-use super::methods;
 use super::{fail, room};
 use crate::render::json::Json;
+
+/// The methods of a dict that a template may call.
+const OF_DICTS: [&str; 5] = ["copy", "get", "items", "keys", "values"];
 
 /// How deep values may nest. JSON that was read nests at most 127 levels.
 const DEEPEST: usize = 200;
@@ -74,47 +74,12 @@ impl Seq {
     }
 }
 
-impl Object for Seq {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Seq
-    }
-
-    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        self.items.get(key.as_usize()?).cloned()
-    }
-
-    fn get_value_by_str(self: &Arc<Self>, _: &str) -> Option<Value> {
-        None
-    }
-
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Seq(self.items.len())
-    }
-
-    fn is_true(self: &Arc<Self>) -> bool {
-        self.kind == Kind::Iterator || !self.items.is_empty()
-    }
-
-    fn call_method(
-        self: &Arc<Self>,
-        state: &mut State<'_, '_>,
-        name: &str,
-        args: &[Value],
-    ) -> Result<Value, Error> {
-        methods::of_seq(state, self, name, args)
-    }
-
-    fn custom_cmp(self: &Arc<Self>, other: &DynObject) -> Option<Ordering> {
-        equality(compare::same_seqs(self, other.downcast_ref()?, &mut compare::budget()))
-    }
-}
-
 /// A dict, whose entries keep their order.
 #[derive(Debug)]
 pub(super) struct Dict {
     pub(super) entries: Vec<(Value, Value)>,
     /// The places of the keys, if there are many.
-    places: Option<HashMap<Value, usize>>,
+    pub(super) places: Option<HashMap<Value, usize>>,
     depth: usize,
 }
 
@@ -183,43 +148,6 @@ impl Dict {
     }
 }
 
-impl Object for Dict {
-    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        self.get(key).cloned()
-    }
-
-    /// The attribute `name`: a method hides an entry.
-    fn get_value_by_str(self: &Arc<Self>, name: &str) -> Option<Value> {
-        methods::bound(self, name).or_else(|| self.get_str(name).cloned())
-    }
-
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Values(self.keys())
-    }
-
-    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
-        Some(self.entries.len())
-    }
-
-    fn call_method(
-        self: &Arc<Self>,
-        state: &mut State<'_, '_>,
-        name: &str,
-        args: &[Value],
-    ) -> Result<Value, Error> {
-        methods::of_dict(state, self, name, args)
-    }
-
-    fn custom_cmp(self: &Arc<Self>, other: &DynObject) -> Option<Ordering> {
-        equality(compare::same_dicts(self, other.downcast_ref()?, &mut compare::budget()))
-    }
-}
-
-/// minijinja asks for an order where it compares two values for equality. What cannot be compared is not equal.
-fn equality(same: Result<bool, Error>) -> Option<Ordering> {
-    Some(if same.unwrap_or(false) { Ordering::Equal } else { Ordering::Less })
-}
-
 /// The variables that a template begins with: no method hides one.
 #[derive(Debug)]
 pub(super) struct Variables(pub(super) Vec<(String, Value)>);
@@ -237,14 +165,10 @@ pub(super) struct Bound {
     pub(super) name: &'static str,
 }
 
-impl Object for Bound {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Plain
-    }
-
-    fn call(self: &Arc<Self>, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
-        methods::of_dict(state, &self.dict, self.name, args)
-    }
+/// The method `name` of a dict, as a value.
+pub(super) fn bound(dict: &Arc<Dict>, name: &str) -> Option<Value> {
+    let name = OF_DICTS.into_iter().find(|known| *known == name)?;
+    Some(Value::from_object(Bound { dict: Arc::clone(dict), name }))
 }
 
 /// A function of the environment.

@@ -6,45 +6,9 @@ use minijinja::value::ValueKind;
 use minijinja::{Error, State, Value};
 
 use super::format;
+use super::numbers::{Number, from_int, int};
 use super::objects::{self, Kind, Seq, dict, places, seq, type_name};
-use super::{compare, fail, methods, room, text};
-
-/// A number of Python.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Number {
-    Int(i128),
-    Float(f64),
-}
-
-impl Number {
-    pub(super) fn of(value: &Value) -> Option<Self> {
-        match value.kind() {
-            ValueKind::Bool => Some(Self::Int(value.is_true().into())),
-            ValueKind::Number if value.is_integer() => i128::try_from(value.clone()).ok().map(Self::Int),
-            ValueKind::Number => f64::try_from(value.clone()).ok().map(Self::Float),
-            _ => None,
-        }
-    }
-
-    pub(super) fn float(self) -> f64 {
-        match self {
-            Self::Int(value) => value as f64,
-            Self::Float(value) => value,
-        }
-    }
-}
-
-/// An integer, or a bool, which is one.
-pub(super) fn int(value: &Value) -> Option<i128> {
-    match Number::of(value)? {
-        Number::Int(value) => Some(value),
-        Number::Float(_) => None,
-    }
-}
-
-pub(super) fn from_int(value: i128) -> Value {
-    i64::try_from(value).map_or_else(|_| Value::from(value), Value::from)
-}
+use super::{compare, fail, room, text};
 
 fn unsupported<T>(operator: &str, a: &Value, b: &Value) -> Result<T, Error> {
     if a.is_undefined() || b.is_undefined() {
@@ -67,7 +31,7 @@ pub(super) fn add(state: &State, a: &Value, b: &Value) -> Result<Value, Error> {
         }
         // Whichever is not marked as safe is escaped, as Markup does.
         let escaped =
-            |text: &str, value: &Value| if value.is_safe() { text.to_owned() } else { escape(text) };
+            |text: &str, value: &Value| if value.is_safe() { text.to_owned() } else { text::escape(text) };
         room(state, 6 * (left.len() + right.len()))?;
         return Ok(Value::from_safe_string(escaped(left, a) + &escaped(right, b)));
     }
@@ -83,22 +47,6 @@ pub(super) fn add(state: &State, a: &Value, b: &Value) -> Result<Value, Error> {
         (Some(a), Some(b)) => Ok(Value::from(a.float() + b.float())),
         _ => unsupported("+", a, b),
     }
-}
-
-/// What `markupsafe.escape` makes of a text.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for char in text.chars() {
-        match char {
-            '&' => out.push_str("&amp;"),
-            '>' => out.push_str("&gt;"),
-            '<' => out.push_str("&lt;"),
-            '\'' => out.push_str("&#39;"),
-            '"' => out.push_str("&#34;"),
-            _ => out.push(char),
-        }
-    }
-    out
 }
 
 pub(super) fn multiply(state: &State, a: &Value, b: &Value) -> Result<Value, Error> {
@@ -178,7 +126,7 @@ pub(super) fn item(state: &State, object: &Value, key: &Value) -> Result<Value, 
         if let Some(value) = dict.get(key) {
             return Ok(value.clone());
         }
-        return Ok(key.as_str().and_then(|name| methods::bound(&dict, name)).unwrap_or_default());
+        return Ok(key.as_str().and_then(|name| objects::bound(&dict, name)).unwrap_or_default());
     }
     if object.is_undefined() {
         return fail("an undefined value has no items");

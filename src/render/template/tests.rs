@@ -3,10 +3,10 @@
 use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, State, Value};
 
+use super::numbers::Number;
 use super::objects::{Bound, Function, dict, is_iterable, places};
-use super::operators::{self, Number};
 use super::program::Macro;
-use super::{compare, fail, methods, objects, text};
+use super::{compare, fail, methods, objects, operators, text};
 
 type Test = fn(&State, &[Value]) -> Result<bool, Error>;
 

@@ -303,3 +303,19 @@ fn sort(entries: &mut [&(Value, Value)]) -> Result<(), Error> {
     });
     failed.map_or(Ok(()), Err)
 }
+
+/// What `markupsafe.escape` makes of a text.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => out.push_str("&amp;"),
+            '>' => out.push_str("&gt;"),
+            '<' => out.push_str("&lt;"),
+            '\'' => out.push_str("&#39;"),
+            '"' => out.push_str("&#34;"),
+            _ => out.push(char),
+        }
+    }
+    out
+}

@@ -6,8 +6,8 @@ use minijinja::{Error, ErrorKind, State, Value};
 
 use super::super::arguments::{bind, flag, int, int_or, required, some, split, text};
 use super::super::objects::{Seq, items, seq};
-use super::super::text::is_printable;
-use super::super::{MARKS, fail, format, operators, room};
+use super::super::text::{escape, is_printable};
+use super::super::{MARKS, fail, format, room};
 
 /// Calls the method `name` of a string. `safe` says that it is marked as safe, which its parts are too.
 pub(in super::super) fn call(
@@ -118,7 +118,7 @@ pub(in super::super) fn call(
             let [old, new, count] = bind(["old", "new", "count"], args)?;
             let (old, new) = (required(old, "old")?, required(new, "new")?);
             // Markup escapes what it puts in.
-            let new = if safe && !new.is_safe() { Value::from(operators::escape(text(&new)?)) } else { new };
+            let new = if safe && !new.is_safe() { Value::from(escape(text(&new)?)) } else { new };
             return whole(replace(state, this, text(&old)?, text(&new)?, int_or(count.as_ref(), -1)?)?);
         }
         "ljust" | "rjust" | "center" => {

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::config::{LearnConfig, SpecialTokens};
 use crate::document::{Mask, RenderedMarks};
+use crate::tokenizer::Encoder;
 use crate::tokenizer::hf::HfTokenizer;
 use crate::tokenizer::learn::learn;
-use crate::tokenizer::Encoder;
 
 type Reference = tokenizers_reference::Tokenizer;
 
