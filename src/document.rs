@@ -348,6 +348,12 @@ impl Tokens {
         self.arena.mask_of(&self.range).unwrap_or_default()
     }
 
+    /// Whether all ids of its group are learned from.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.arena.is_plain()
+    }
+
     /// Whether some of its ids are not learned from.
     pub(crate) fn is_masked(&self) -> bool {
         self.arena.is_masked(&self.range)

@@ -103,8 +103,11 @@ impl CopiedRow {
             }
             row.count(&Run { ids, offset: part.offset(), document: part.document(), mask }, ahead);
         }
-        let masked = to.masked[begin_masked..].iter();
-        row.digest = Digest::of_row(&to.ids[begin..]).masking(masked.map(|masked| masked.from..masked.to));
+        row.digest = Digest::of_row(&to.ids[begin..]);
+        let masked = &to.masked[begin_masked..];
+        if !masked.is_empty() {
+            row.digest = row.digest.masking(masked.iter().map(|masked| masked.from..masked.to));
+        }
         row
     }
 

@@ -102,6 +102,12 @@ impl Arena {
         Arc::new(Self { ids: Ids::InMemory { ids, is_custom }, mask, files: self.files.clone(), lease })
     }
 
+    /// Whether all of its ids are learned from, as those of most texts are.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.mask.as_ref().is_some_and(Mask::is_empty)
+    }
+
     /// The mask of `range`, with places from 0; `None` if it is lost.
     pub(crate) fn mask_of(&self, range: &Range<usize>) -> Option<Mask> {
         self.mask.as_ref().map(|all| {
@@ -118,7 +124,7 @@ impl Arena {
 
     /// Whether any id of `range` is masked.
     pub(crate) fn is_masked(&self, range: &Range<usize>) -> bool {
-        self.masked_in(range).next().is_some()
+        !self.is_plain() && self.masked_in(range).next().is_some()
     }
 
     /// The ranges within `range` that are not learned from.

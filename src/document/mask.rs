@@ -57,6 +57,7 @@ impl Mask {
     }
 
     /// Whether all places are learned from.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.masked.is_empty()
     }

@@ -48,7 +48,11 @@ impl Part {
     }
 
     /// Which of its ids are learned from, as places in it.
+    #[inline]
     pub fn mask(&self) -> Mask {
+        if self.arena.is_plain() {
+            return Mask::default();
+        }
         self.arena.mask_of(&self.range).unwrap_or_default()
     }
 

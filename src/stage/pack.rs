@@ -109,12 +109,11 @@ where
 }
 
 impl<S> Pack<S> {
-    /// The document that is packed for this one: itself, or one without ids if it has a mask and would be cut.
+    /// Whether a document is packed: not if it has a mask and would be cut.
     ///
     /// # Errors
     /// [`Error::Document`](crate::Error::Document) if nothing says which of its ids are learned from.
-    fn admitted(&self, tokens: Tracked<Tokens>) -> Result<Tracked<Tokens>> {
-        let document = &tokens.value;
+    fn admits(&self, document: &Tokens) -> Result<bool> {
         if document.is_mask_lost() {
             return Err(document.error(
                 "only some of its ids were learned from; it has others now, and nothing says which of them are",
@@ -122,7 +121,7 @@ impl<S> Pack<S> {
             ));
         }
         if !document.is_masked() {
-            return Ok(tokens);
+            return Ok(true);
         }
         if self.rule == PackRule::Concat {
             if !self.has_told.swap(true, Relaxed) {
@@ -131,12 +130,12 @@ impl<S> Pack<S> {
                      each in one row"
                 );
             }
-            return Ok(tokens);
+            return Ok(true);
         }
         // A row has the targets of so many ids; with `ahead` more than 1 it is wider, but the next one begins there.
         let most = self.seq_len + 1;
         if document.len() <= most {
-            return Ok(tokens);
+            return Ok(true);
         }
         self.meter.count_skipped();
         if !self.has_told.swap(true, Relaxed) {
@@ -145,7 +144,7 @@ impl<S> Pack<S> {
                 "it has a mask and more ids than a row, and only pack = \"concat\" cuts such documents";
             tracing::warn!(%path, byte, ids, most, reason, "document skipped; later ones like it are counted, not named");
         }
-        Ok(tokens.map(Tokens::without_ids))
+        Ok(false)
     }
 }
 
@@ -159,8 +158,8 @@ where
             match ready!(self.tokens.poll_next(cx)) {
                 Some(tokens) => {
                     self.documents += 1;
-                    let tokens = self.admitted(tokens)?;
-                    self.packer.push(tokens)?;
+                    let is_packed = tokens.value.is_plain() || self.admits(&tokens.value)?;
+                    self.packer.push(if is_packed { tokens } else { tokens.map(Tokens::without_ids) })?;
                 }
                 // A sequence that is not whole is not delivered. No delivered cursor includes it, so a resume makes it.
                 None if self.tokens.has_failed() => break,

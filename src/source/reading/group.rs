@@ -255,9 +255,8 @@ impl Grouper {
         group: &mut Group,
     ) -> Result<(), Error> {
         let start = found.framed.frame.start;
-        match self.text(texts, found) {
-            Ok(Some(FoundText { range, share, digest })) => {
-                group.digests.extend(digest);
+        match self.text(texts, found, &mut group.digests) {
+            Ok(Some((range, share))) => {
                 group.append(cursor, Item { text_bytes: range.len(), range, start, share, of });
                 cursor.documents += 1;
             }
@@ -278,7 +277,13 @@ impl Grouper {
     }
 
     /// The place of the document's text; `None` if it has none, or it is not for this stream.
-    fn text(&self, texts: &mut Texts, place: &FoundFrame<'_>) -> Result<Option<FoundText>, Problem> {
+    /// The digest of a record that is rendered for token shards is added to `digests`.
+    fn text(
+        &self,
+        texts: &mut Texts,
+        place: &FoundFrame<'_>,
+        digests: &mut Vec<u64>,
+    ) -> Result<Option<(Range<usize>, f64)>, Problem> {
         let FoundFrame { framed, format, .. } = *place;
         let known = match framed.finding.as_deref() {
             Some(Finding::Problem(problem)) => return Err(problem.clone()),
@@ -326,8 +331,11 @@ impl Grouper {
             return Ok(None);
         }
         match &format.rendering {
-            None => Ok(Some(FoundText { range: text, share, digest: None })),
-            Some(rendering) => self.rendered(texts, place, text, share, rendering),
+            None => Ok(Some((text, share))),
+            Some(rendering) => {
+                let range = self.rendered(texts, place, text, rendering, digests)?;
+                Ok(range.map(|range| (range, share)))
+            }
         }
     }
 
@@ -337,9 +345,9 @@ impl Grouper {
         texts: &mut Texts,
         place: &FoundFrame<'_>,
         record: Range<usize>,
-        share: f64,
         rendering: &Rendering,
-    ) -> Result<Option<FoundText>, Problem> {
+        digests: &mut Vec<u64>,
+    ) -> Result<Option<Range<usize>>, Problem> {
         let (file, byte) = (self.corpus.number_in_source(place.split.file), place.framed.frame.start.byte);
         let text = &texts.text()[record.clone()];
         // Whoever prepares token shards holds nothing out, and stores for others what decides it.
@@ -348,8 +356,8 @@ impl Grouper {
         if let Ok(Outcome::Text(rendered)) = &outcome
             && !rendered.text.is_empty()
         {
-            let range = texts.replace(record, rendered);
-            return Ok(Some(FoundText { range, share, digest }));
+            digests.extend(digest);
+            return Ok(Some(texts.replace(record, rendered)));
         }
         texts.give_back(record);
         if let Outcome::LeftOut(reason) = outcome? {
@@ -431,15 +439,6 @@ impl Grouper {
         let (files, position) = (&self.corpus.files, place.split.position(start));
         (files.path(position.file), files.line_or_none(position))
     }
-}
-
-/// The place of a document's text.
-struct FoundText {
-    range: Range<usize>,
-    /// The share of epochs that include it.
-    share: f64,
-    /// The digest of its record, if it was rendered for token shards.
-    digest: Option<u64>,
 }
 
 /// One frame, and where it comes from.
