@@ -10,7 +10,7 @@ use crate::config::{LearnConfig, SpecialTokens};
 use crate::document::{Mask, RenderedMarks};
 use crate::tokenizer::hf::HfTokenizer;
 use crate::tokenizer::learn::learn;
-use crate::tokenizer::{Encoder, Tokenizer};
+use crate::tokenizer::Encoder;
 
 type Reference = tokenizers_reference::Tokenizer;
 

@@ -75,8 +75,7 @@ mod tests {
         // The bytes of one character share it.
         assert_eq!(of("ä b", &[(0, 2), (0, 2), (3, 4)]), [0..2, 0..2, 2..4]);
         assert_eq!(of("abc", &[(2, 3), (0, 2), (0, 9)]), [0..3, 0..2, 0..3]);
-        assert_eq!(of("", &[]), []);
-        assert_eq!(of(" ", &[]), []);
+        assert!(of("", &[]).is_empty() && of(" ", &[]).is_empty());
     }
 
     #[test]
