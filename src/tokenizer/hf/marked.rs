@@ -28,8 +28,10 @@ use crate::tokenizer::{EncodeError, MarkedText, Piece, Run};
 pub(super) struct MarkedEncoder {
     /// The tokens that templates write, by their spelling.
     tokens: HashMap<String, Token>,
-    /// Their ids.
+    /// Their ids, but for that of unknown text.
     ids: HashSet<u32>,
+    /// The token that stands for unknown text, if templates could write it.
+    unknown: Option<String>,
     /// Whether any of them takes white space.
     strips: bool,
     /// Encodes texts as a whole, with special tokens parsed.
@@ -90,8 +92,12 @@ impl MarkedEncoder {
         };
         let is_text = own.special == SpecialTokens::Text;
         let whole = Change { parses: is_text, ..Change::default() };
+        let unknown = tokens.iter().find(|(spelling, token)| outline.is_unknown(spelling, token.id));
+        let unknown = unknown.map(|(spelling, token)| (spelling.clone(), token.id));
+        let ids = tokens.values().map(|token| token.id);
         Ok(Self {
-            ids: tokens.values().map(|token| token.id).collect(),
+            ids: ids.filter(|id| unknown.as_ref().is_none_or(|(_, unknown)| unknown != id)).collect(),
+            unknown: unknown.map(|(spelling, _)| spelling),
             strips: tokens.values().any(|token| token.lstrip || token.rstrip),
             tokens,
             whole: (!is_text || is_sought_normalized).then(|| engines(whole)),
@@ -182,8 +188,17 @@ impl MarkedEncoder {
 
     /// Whether the tokens in these ids are those that the template wrote, and no others.
     fn has_found_alone(&self, text: &MarkedText<'_>, ids: &[u32]) -> bool {
+        let written = || text.special().map(|range| &text.text()[range]);
+        // Its id tells nothing: the model gives it, too.
+        let is_unknown = |spelling: &&str| self.unknown.as_deref() == Some(*spelling);
+        if let Some(unknown) = &self.unknown
+            && text.text().matches(unknown.as_str()).count() != written().filter(is_unknown).count()
+        {
+            return false;
+        }
         let found = ids.iter().filter(|id| self.ids.contains(id)).map(|id| Some(*id));
-        found.eq(text.special().map(|range| self.tokens.get(&text.text()[range]).map(|token| token.id)))
+        let others = written().filter(|spelling| !is_unknown(spelling));
+        found.eq(others.map(|spelling| self.tokens.get(spelling).map(|token| token.id)))
     }
 }
 
@@ -264,5 +279,7 @@ fn never_prepend(step: &mut Value) {
     steps.into_iter().flatten().for_each(never_prepend);
 }
 
+#[cfg(test)]
+mod library_tests;
 #[cfg(test)]
 mod tests;

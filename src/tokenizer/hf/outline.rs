@@ -44,6 +44,18 @@ pub(super) struct Outline {
     post_processor: Value,
     #[serde(default)]
     decoder: Value,
+    #[serde(default)]
+    model: Model,
+}
+
+/// The model without its vocabulary.
+#[derive(Default, Deserialize)]
+struct Model {
+    #[serde(default)]
+    unk_token: Option<String>,
+    /// Unigram's.
+    #[serde(default)]
+    unk_id: Option<u32>,
 }
 
 /// A token that is cut out of texts before anything else is done to them.
@@ -78,6 +90,11 @@ impl Outline {
 
     pub(super) fn added_tokens(&self) -> &[Added] {
         &self.added_tokens
+    }
+
+    /// Whether a token stands for text that the vocabulary does not have.
+    pub(super) fn is_unknown(&self, spelling: &str, id: u32) -> bool {
+        self.model.unk_token.as_deref() == Some(spelling) || self.model.unk_id == Some(id)
     }
 
     /// Whether tokens are spelled in letters that stand for bytes.
@@ -266,6 +283,7 @@ mod tests {
             pre_tokenizer,
             post_processor: Value::Null,
             decoder: Value::Null,
+            model: Model::default(),
         }
     }
 

@@ -75,6 +75,13 @@ impl Spellings {
                 *spelled = bytes;
             }
         }
+        // These may stand for more than their spelling.
+        for token in outline.added_tokens().iter().filter(|token| token.lstrip || token.rstrip) {
+            let known = vocabulary.added.iter().find(|(added, _)| *added == token.content);
+            if let Some(spelled) = known.and_then(|(_, id)| spelled.get_mut(*id as usize)) {
+                spelled.clear();
+            }
+        }
         let mut all =
             Self { bytes: Vec::new(), ends: Vec::with_capacity(spelled.len()), has_spaces: !is_byte_level };
         for spelled in spelled {
