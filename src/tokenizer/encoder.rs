@@ -93,7 +93,7 @@ impl Encoder {
         mask: &mut Mask,
     ) -> Result<(), EncodeError> {
         let (start, text) = (ids.len(), MarkedText::new(text, marks, range.start));
-        let mut runs = Vec::new();
+        let mut runs = Vec::with_capacity(text.likely_runs());
         self.tokenizer.encode_marked(&text, ids, &mut runs)?;
         self.check(ids.get(start..).unwrap_or_default())?;
         let (own, kept) = (text.mask(&runs), kept(ids.len().saturating_sub(start), marks.limit));

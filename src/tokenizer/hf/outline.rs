@@ -109,6 +109,12 @@ impl Outline {
         all.any(|step| !step.is_null() && step["type"] != "Sequence")
     }
 
+    /// Whether a text is normalized by NFC, or not at all.
+    pub(super) fn normalizes_by_nfc_alone(&self) -> bool {
+        let mut all = steps(&self.normalizer, "normalizers").into_iter();
+        all.all(|step| step.is_null() || step["type"] == "Sequence" || step["type"] == "NFC")
+    }
+
     /// Whether only the text's beginning gets a space in front, and no later stretch.
     pub(super) fn prepends_to_first(&self) -> bool {
         steps(&self.pre_tokenizer, "pretokenizers").into_iter().any(|step| step["prepend_scheme"] == "first")
