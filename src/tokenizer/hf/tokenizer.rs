@@ -149,7 +149,7 @@ impl Tokenizer for HfTokenizer {
         ids: &mut Vec<u32>,
         spans: &mut Vec<Range<usize>>,
     ) -> Result<(), EncodeError> {
-        self.loaded.encode_spans(text, ids, Wanted { until: text.len(), spans })
+        self.loaded.encode_spans(text, ids, Wanted { until: usize::MAX, spans })
     }
 
     fn encode_marked(
