@@ -205,6 +205,7 @@ fn beyond(ids: &[u32], vocab_size: usize) -> Option<u32> {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of ranges may have one")]
 mod tests {
     use proptest::prelude::*;
 

@@ -164,6 +164,7 @@ impl<'a> MarkedText<'a> {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of ranges may have one")]
 mod tests {
     use super::*;
 

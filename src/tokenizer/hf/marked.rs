@@ -58,8 +58,14 @@ struct Engines {
 struct File {
     change: Change,
     loaded: OnceLock<Result<Loaded, String>>,
-    /// Some short stretches with their ids, each in its place by a hash.
-    short: [OnceLock<(Box<str>, Box<[u32]>)>; PLACES],
+    /// Some short stretches, each in its place by a hash.
+    short: [OnceLock<Short>; PLACES],
+}
+
+/// A stretch of a few bytes, with its ids.
+struct Short {
+    text: Box<str>,
+    ids: Box<[u32]>,
 }
 
 /// A stretch is short if it has at most this many bytes.
@@ -252,8 +258,8 @@ impl File {
             text.bytes().fold(text.len(), |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
         let place = &self.short[hash % PLACES];
         let known = place.get();
-        if let Some((_, own)) = known.filter(|(known, _)| **known == *text) {
-            ids.extend_from_slice(own);
+        if let Some(known) = known.filter(|known| *known.text == *text) {
+            ids.extend_from_slice(&known.ids);
             return Ok(());
         }
         let start = ids.len();
@@ -261,7 +267,7 @@ impl File {
         if known.is_none() {
             let own = ids.get(start..).unwrap_or_default();
             // If another thread was first, its stretch stays.
-            let _ = place.set((text.into(), own.into()));
+            let _ = place.set(Short { text: text.into(), ids: own.into() });
         }
         Ok(())
     }
@@ -310,6 +316,8 @@ fn never_prepend(step: &mut Value) {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of ranges may have one")]
 mod library_tests;
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of ranges may have one")]
 mod tests;
