@@ -25,9 +25,9 @@ pub(crate) mod worker;
 
 pub use bytes::ByteTokenizer;
 pub use encoder::Encoder;
-pub(crate) use marked::Piece;
 #[doc(hidden)]
 pub use marked::{MarkedText, Run};
+pub(crate) use marked::{Piece, Wanted};
 pub(crate) use name::{difference, name_of};
 
 /// The special token of bytes and of GPT-2, and of a learned tokenizer for which none is named.
@@ -103,8 +103,8 @@ pub trait Tokenizer: Debug + Send + Sync {
                     ids.push(self.id(token).ok_or_else(|| EncodeError::unknown(token))?);
                     runs.push(Run { bytes, ids: 1 });
                 }
-                Piece::Plain(range) => text.encode(range, ids, runs, |text, ids, spans| match spans {
-                    Some(spans) => self.encode_spans(text, ids, spans),
+                Piece::Plain(range) => text.encode(range, ids, runs, |text, ids, wanted| match wanted {
+                    Some(Wanted { spans, .. }) => self.encode_spans(text, ids, spans),
                     None => self.encode(text, ids),
                 })?,
             }

@@ -93,7 +93,7 @@ impl Encoder {
         mask: &mut Mask,
     ) -> Result<(), EncodeError> {
         let (start, text) = (ids.len(), MarkedText::new(text, marks, range.start));
-        let mut runs = Vec::new();
+        let mut runs = Vec::with_capacity(text.likely_runs());
         self.tokenizer.encode_marked(&text, ids, &mut runs)?;
         self.check(ids.get(start..).unwrap_or_default())?;
         let (own, kept) = (text.mask(&runs), kept(ids.len().saturating_sub(start), marks.limit));
@@ -205,10 +205,14 @@ fn beyond(ids: &[u32], vocab_size: usize) -> Option<u32> {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of ranges may have one")]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::budget::Lease;
+    use crate::document::{SharedSlab, Slab, SlabContent};
+    use crate::files::{Files, Position};
     use crate::tokenizer::{ByteTokenizer, END_OF_TEXT};
 
     proptest! {
@@ -273,6 +277,29 @@ mod tests {
         assert_eq!(of((5, Truncate::Drop)), before);
         assert_eq!(rendered("abc", &[], &[], None), before);
         assert_eq!(rendered("", &[], &[], None), before);
+    }
+
+    #[test]
+    fn a_document_whose_text_was_changed_needs_a_mask() {
+        let marks = RenderedMarks { mask: Mask::learning([2..3], 5), ..RenderedMarks::default() };
+        let slab = Slab {
+            content: SlabContent::Text("..abc".to_owned()),
+            marks: Marks::Rendered(Box::new(marks)),
+            files: Files::none(),
+            lease: Lease::none(),
+        };
+        let rendered = Document::in_slab(SharedSlab::new(Arc::new(slab)), 2..5, 3, Position::default());
+        let encoder = Encoder::new(Arc::new(ByteTokenizer)).with_eos(END_OF_TEXT).expect("a token");
+        let (mut ids, mut mask) = (vec![1], Mask::default());
+        encoder.encode_document(&rendered, &mut ids, &mut mask).expect("ids");
+        assert_eq!((&*ids, &mask), (&[1, 97, 98, 99][..], &Mask::learning([0..2], 4)));
+        let problem =
+            encoder.encode_document(&rendered.with_text("abd"), &mut ids, &mut mask).expect_err("lost");
+        assert!(problem.to_string().contains("Document::with_mask"), "{problem}");
+        assert_eq!((ids.len(), mask.masked().len()), (4, 1), "nothing is appended");
+        // Plain text is learned from as a whole.
+        encoder.encode_document(&Document::new("d"), &mut ids, &mut mask).expect("ids");
+        assert_eq!((&ids[4..], mask.learned_count(4..6)), (&[100, 256][..], 2));
     }
 
     #[test]

@@ -25,6 +25,15 @@ pub struct Run {
     pub ids: usize,
 }
 
+/// The spans that are wanted of a text's ids.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    /// How far they must reach at least. Ids that begin there or later need none.
+    pub(crate) until: usize,
+    /// Where they are appended.
+    pub(crate) spans: &'a mut Vec<Range<usize>>,
+}
+
 /// A piece of a rendered text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
@@ -50,6 +59,11 @@ impl<'a> MarkedText<'a> {
         let Self { start, .. } = *self;
         let special = self.marks.special_in(&(start..start + self.text.len()));
         special.iter().map(move |token| token.start - start..token.end - start)
+    }
+
+    /// How many runs there will be in most texts: a few for each special token.
+    pub(crate) fn likely_runs(&self) -> usize {
+        4 * (1 + self.special().count())
     }
 
     /// Where encoding begins anew, beside the text's two ends.
@@ -90,38 +104,46 @@ impl<'a> MarkedText<'a> {
         learned.map(move |range| range.start - start..range.end - start)
     }
 
-    /// Whether a range is learned from as a whole, or not at all.
-    fn is_uniform(&self, range: &Range<usize>) -> bool {
+    /// The last place within a range where what is learned from begins or ends; none if all of it is, or nothing.
+    fn last_border(&self, range: &Range<usize>) -> Option<usize> {
         let within = self.start + range.start..self.start + range.end;
-        self.marks.mask.learned_in(within.clone()).next().is_none_or(|learned| learned == within)
+        let last = self.marks.mask.learned_in(within.clone()).last()?;
+        let border = if last.end < within.end { last.end } else { last.start };
+        (border > within.start).then_some(border - self.start)
     }
 
-    /// Appends the ids of a range and their runs. `encode` appends those of a text, and the spans if it is asked for them:
-    /// only a range that is partly learned from needs them.
+    /// Appends the ids of a range and their runs. `encode` appends those of a text, and spans if it is asked for them: only
+    /// a range that is partly learned from needs them.
     pub(crate) fn encode(
         &self,
         range: Range<usize>,
         ids: &mut Vec<u32>,
         runs: &mut Vec<Run>,
-        encode: impl FnOnce(&str, &mut Vec<u32>, Option<&mut Vec<Range<usize>>>) -> Result<(), EncodeError>,
+        encode: impl FnOnce(&str, &mut Vec<u32>, Option<Wanted<'_>>) -> Result<(), EncodeError>,
     ) -> Result<(), EncodeError> {
         let (text, before) = (&self.text[range.clone()], ids.len());
-        if self.is_uniform(&range) {
+        let Some(border) = self.last_border(&range) else {
             encode(text, ids, None)?;
             let ids = ids.len().saturating_sub(before);
             runs.extend((ids > 0).then_some(Run { bytes: range, ids }));
             return Ok(());
-        }
-        let mut spans = Vec::new();
-        encode(text, ids, Some(&mut spans))?;
+        };
+        let (mut spans, until) = (Vec::new(), border - range.start);
+        encode(text, ids, Some(Wanted { until, spans: &mut spans }))?;
         let made = ids.len().saturating_sub(before);
-        if spans.len() != made || !spans.is_sorted_by_key(|span| span.start) {
-            let problem =
-                format!("the tokenizer gave {made} ids and {} spans, or their order is wrong", spans.len());
+        let rest = made.checked_sub(spans.len());
+        let Some(rest) = rest.filter(|rest| *rest == 0 || spans.last().is_some_and(|last| until <= last.end))
+        else {
+            let problem = format!("the tokenizer gave {made} ids and the spans of {}", spans.len());
             return Err(problem.into());
+        };
+        if !spans.is_sorted_by_key(|span| span.start) {
+            return Err("the tokenizer gave spans that are not sorted".into());
         }
         let at = range.start;
+        let end = spans.last().map_or(at, |last| at + last.end);
         runs.extend(spans.into_iter().map(|span| Run { bytes: at + span.start..at + span.end, ids: 1 }));
+        runs.extend((rest > 0).then_some(Run { bytes: end..range.end, ids: rest }));
         Ok(())
     }
 
@@ -142,6 +164,7 @@ impl<'a> MarkedText<'a> {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of ranges may have one")]
 mod tests {
     use super::*;
 
@@ -184,29 +207,41 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_asked_for_where_a_border_is() {
+    fn spans_are_asked_for_as_far_as_a_border_is() {
         let text = "one two six";
         let marks = marks(&[], &[], &[4..7], text.len());
         let marked = MarkedText::new(text, &marks, 3);
-        let of = |range: Range<usize>, asked: bool| {
+        let of = |range: Range<usize>, asked: Option<usize>, all: bool| {
             let (mut ids, mut runs) = (Vec::new(), Vec::new());
-            let encode = |text: &str, ids: &mut Vec<u32>, spans: Option<&mut Vec<Range<usize>>>| {
-                assert_eq!(spans.is_some(), asked, "{text:?}");
+            let encode = |text: &str, ids: &mut Vec<u32>, wanted: Option<Wanted<'_>>| {
+                assert_eq!(wanted.as_ref().map(|wanted| wanted.until), asked, "{text:?}");
                 ids.extend(text.bytes().map(u32::from));
-                spans.into_iter().for_each(|spans| spans.extend((0..text.len()).map(|at| at..at + 1)));
+                if let Some(Wanted { until, spans }) = wanted {
+                    spans.extend((0..if all { text.len() } else { until }).map(|at| at..at + 1));
+                }
                 Ok(())
             };
             marked.encode(range, &mut ids, &mut runs, encode).expect("ids");
             (runs.len(), marked.mask(&runs))
         };
-        assert_eq!(of(0..4, false), (1, Mask::learning([], 4)));
-        assert_eq!(of(4..7, false), (1, Mask::default()));
-        assert_eq!(of(0..11, true), (11, Mask::learning([4..7], 11)));
-        let wrong = marked.encode(0..11, &mut Vec::new(), &mut Vec::new(), |_, ids, _| {
-            ids.push(1);
-            Ok(())
-        });
-        assert!(wrong.expect_err("a span is missing").to_string().contains("1 ids and 0 spans"));
+        for all in [false, true] {
+            assert_eq!(of(0..4, None, all), (1, Mask::learning([], 4)));
+            assert_eq!(of(4..7, None, all), (1, Mask::default()));
+            let runs = |until: usize, len: usize| if all { len } else { until + 1 };
+            assert_eq!(of(0..11, Some(7), all), (runs(7, 11), Mask::learning([4..7], 11)));
+            assert_eq!(of(2..7, Some(2), all), (runs(2, 5), Mask::learning([2..5], 5)));
+            assert_eq!(of(5..11, Some(2), all), (runs(2, 6), Mask::learning([0..2], 6)));
+        }
+        for (made, known) in [(1, 0), (2, 3), (3, 2)] {
+            let encode = |_: &str, ids: &mut Vec<u32>, wanted: Option<Wanted<'_>>| {
+                ids.extend(0..made);
+                wanted.expect("a border").spans.extend((0..known).map(|at| at..at + 1));
+                Ok(())
+            };
+            let problem = marked.encode(0..11, &mut Vec::new(), &mut Vec::new(), encode).expect_err("spans");
+            let said = format!("{made} ids and the spans of {known}");
+            assert!(problem.to_string().contains(&said), "{problem}");
+        }
     }
 
     #[test]

@@ -11,14 +11,14 @@ use super::engines::CORPUS;
 use super::gate::hostile;
 use crate::support::families::{Added, families};
 
-struct Pair {
-    name: &'static str,
-    added: Added,
-    tokenizer: HfTokenizer,
-    reference: tokenizers_reference::Tokenizer,
+pub(super) struct Pair {
+    pub(super) name: &'static str,
+    pub(super) added: Added,
+    pub(super) tokenizer: HfTokenizer,
+    pub(super) reference: tokenizers_reference::Tokenizer,
 }
 
-static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
+pub(super) static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
     // With a token of a space and the first byte of a symbol, as all large vocabularies have.
     let symbols = " ⺴ ⺴ ⻤ ⻤ – –".repeat(50);
     let sample: Vec<&str> = CORPUS.iter().copied().chain([symbols.as_str()]).collect();

@@ -9,5 +9,6 @@ mod files;
 mod gate;
 mod learning;
 mod policy;
+mod spans;
 #[cfg(target_os = "linux")]
 mod threads;

@@ -1,7 +1,6 @@
 //! A file with the engine that runs it.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use super::candidate::Candidate;
@@ -17,7 +16,7 @@ use super::verdicts::{self, Verdict};
 use super::vocabulary::Vocabulary;
 use crate::config::SpecialTokens;
 use crate::error::{Error, Result};
-use crate::tokenizer::EncodeError;
+use crate::tokenizer::{EncodeError, Wanted};
 
 pub(super) struct Loaded {
     /// The name in errors and warnings.
@@ -201,15 +200,16 @@ impl Loaded {
         &self,
         text: &str,
         ids: &mut Vec<u32>,
-        spans: &mut Vec<Range<usize>>,
+        wanted: Wanted<'_>,
     ) -> Result<(), EncodeError> {
+        let Wanted { until, spans } = wanted;
         let reference = match &self.running {
             Running::Fast(fast) => {
                 let start = ids.len();
                 self.encode(text, ids)?;
                 let spellings = self.spellings.get_or_init(|| Spellings::read(&self.json, &self.vocabulary));
                 let own = ids.get(start..).unwrap_or_default();
-                if spellings.as_ref().is_some_and(|spellings| spellings.spans(text, own, spans)) {
+                if spellings.as_ref().is_some_and(|spellings| spellings.spans(text, own, until, spans)) {
                     return Ok(());
                 }
                 ids.truncate(start);

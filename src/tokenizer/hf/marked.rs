@@ -12,11 +12,9 @@
 //! If special tokens are sought after normalizing, a stretch is not normalized on its own. Such a text is encoded as a
 //! whole, with special tokens parsed. Where that finds others than the template wrote, it goes by stretches.
 //!
-//! A Unigram model has the special tokens among its pieces, and so finds them in plain text too.
-//!
 //! Held in memory besides the tokenizer: the tables of a changed file, from the first text that needs it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -30,8 +28,10 @@ use crate::tokenizer::{EncodeError, MarkedText, Piece, Run};
 pub(super) struct MarkedEncoder {
     /// The tokens that templates write, by their spelling.
     tokens: HashMap<String, Token>,
-    /// Their spellings, by id.
-    spellings: HashMap<u32, String>,
+    /// Their ids, but for that of unknown text.
+    ids: HashSet<u32>,
+    /// The token that stands for unknown text, if templates could write it.
+    unknown: Option<String>,
     /// Whether any of them takes white space.
     strips: bool,
     /// Encodes texts as a whole, with special tokens parsed.
@@ -58,7 +58,22 @@ struct Engines {
 struct File {
     change: Change,
     loaded: OnceLock<Result<Loaded, String>>,
+    /// Some short stretches, each in its place by a hash.
+    short: [OnceLock<Short>; PLACES],
 }
+
+/// A stretch of a few bytes, with its ids.
+struct Short {
+    text: Box<str>,
+    ids: Box<[u32]>,
+}
+
+/// A stretch is short if it has at most this many bytes.
+const SHORT: usize = 16;
+
+/// How many short stretches are remembered. Templates have a few, such as the line end between two messages, in every
+/// text: calling the engine for each would take as long as encoding a hundred bytes more.
+const PLACES: usize = 32;
 
 /// How a file is changed.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -92,8 +107,12 @@ impl MarkedEncoder {
         };
         let is_text = own.special == SpecialTokens::Text;
         let whole = Change { parses: is_text, ..Change::default() };
+        let unknown = tokens.iter().find(|(spelling, token)| outline.is_unknown(spelling, token.id));
+        let unknown = unknown.map(|(spelling, token)| (spelling.clone(), token.id));
+        let ids = tokens.values().map(|token| token.id);
         Ok(Self {
-            spellings: tokens.iter().map(|(spelling, token)| (token.id, spelling.clone())).collect(),
+            ids: ids.filter(|id| unknown.as_ref().is_none_or(|(_, unknown)| unknown != id)).collect(),
+            unknown: unknown.map(|(spelling, _)| spelling),
             strips: tokens.values().any(|token| token.lstrip || token.rstrip),
             tokens,
             whole: (!is_text || is_sought_normalized).then(|| engines(whole)),
@@ -184,10 +203,17 @@ impl MarkedEncoder {
 
     /// Whether the tokens in these ids are those that the template wrote, and no others.
     fn has_found_alone(&self, text: &MarkedText<'_>, ids: &[u32]) -> bool {
-        // The token for what is unknown is there without its spelling.
-        let is_found = |id: &&u32| self.spellings.get(id).is_some_and(|token| text.text().contains(token));
-        let found = ids.iter().filter(is_found).map(|id| Some(*id));
-        found.eq(text.special().map(|range| self.tokens.get(&text.text()[range]).map(|token| token.id)))
+        let written = || text.special().map(|range| &text.text()[range]);
+        // Its id tells nothing: the model gives it, too.
+        let is_unknown = |spelling: &&str| self.unknown.as_deref() == Some(*spelling);
+        if let Some(unknown) = &self.unknown
+            && text.text().matches(unknown.as_str()).count() != written().filter(is_unknown).count()
+        {
+            return false;
+        }
+        let found = ids.iter().filter(|id| self.ids.contains(id)).map(|id| Some(*id));
+        let others = written().filter(|spelling| !is_unknown(spelling));
+        found.eq(others.map(|spelling| self.tokens.get(spelling).map(|token| token.id)))
     }
 }
 
@@ -202,8 +228,9 @@ impl Engines {
     ) -> Result<(), EncodeError> {
         let file = if range.start == 0 { &self.first } else { &self.later };
         let loaded = file.loaded(own)?;
-        text.encode(range, ids, runs, |text, ids, spans| match spans {
-            Some(spans) => loaded.encode_spans(text, ids, spans),
+        text.encode(range, ids, runs, |text, ids, wanted| match wanted {
+            Some(wanted) => loaded.encode_spans(text, ids, wanted),
+            None if text.len() <= SHORT => file.encode_short(loaded, text, ids),
             None => loaded.encode(text, ids),
         })
     }
@@ -223,6 +250,26 @@ impl File {
             own.changed(self.change.apply(&own.json)?, special)
         };
         self.loaded.get_or_init(load).as_ref().map_err(|problem| problem.as_str().into())
+    }
+
+    /// Appends the ids of a short stretch, and remembers them if its place is free.
+    fn encode_short(&self, loaded: &Loaded, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
+        let hash =
+            text.bytes().fold(text.len(), |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+        let place = &self.short[hash % PLACES];
+        let known = place.get();
+        if let Some(known) = known.filter(|known| *known.text == *text) {
+            ids.extend_from_slice(&known.ids);
+            return Ok(());
+        }
+        let start = ids.len();
+        loaded.encode(text, ids)?;
+        if known.is_none() {
+            let own = ids.get(start..).unwrap_or_default();
+            // If another thread was first, its stretch stays.
+            let _ = place.set(Short { text: text.into(), ids: own.into() });
+        }
+        Ok(())
     }
 }
 
@@ -269,4 +316,8 @@ fn never_prepend(step: &mut Value) {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of ranges may have one")]
+mod library_tests;
+#[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of ranges may have one")]
 mod tests;

@@ -44,6 +44,18 @@ pub(super) struct Outline {
     post_processor: Value,
     #[serde(default)]
     decoder: Value,
+    #[serde(default)]
+    model: Model,
+}
+
+/// The model without its vocabulary.
+#[derive(Default, Deserialize)]
+struct Model {
+    #[serde(default)]
+    unk_token: Option<String>,
+    /// Unigram's.
+    #[serde(default)]
+    unk_id: Option<u32>,
 }
 
 /// A token that is cut out of texts before anything else is done to them.
@@ -80,6 +92,11 @@ impl Outline {
         &self.added_tokens
     }
 
+    /// Whether a token stands for text that the vocabulary does not have.
+    pub(super) fn is_unknown(&self, spelling: &str, id: u32) -> bool {
+        self.model.unk_token.as_deref() == Some(spelling) || self.model.unk_id == Some(id)
+    }
+
     /// Whether tokens are spelled in letters that stand for bytes.
     pub(super) fn is_byte_level(&self) -> bool {
         let all = [steps(&self.normalizer, "normalizers"), steps(&self.pre_tokenizer, "pretokenizers")];
@@ -90,6 +107,12 @@ impl Outline {
     pub(super) fn normalizes(&self) -> bool {
         let mut all = steps(&self.normalizer, "normalizers").into_iter();
         all.any(|step| !step.is_null() && step["type"] != "Sequence")
+    }
+
+    /// Whether a text is normalized by NFC, or not at all.
+    pub(super) fn normalizes_by_nfc_alone(&self) -> bool {
+        let mut all = steps(&self.normalizer, "normalizers").into_iter();
+        all.all(|step| step.is_null() || step["type"] == "Sequence" || step["type"] == "NFC")
     }
 
     /// Whether only the text's beginning gets a space in front, and no later stretch.
@@ -266,6 +289,7 @@ mod tests {
             pre_tokenizer,
             post_processor: Value::Null,
             decoder: Value::Null,
+            model: Model::default(),
         }
     }
 

@@ -25,6 +25,8 @@ pub(super) struct Spellings {
     ends: Vec<u32>,
     /// Whether a text may get a space in front.
     has_spaces: bool,
+    /// Whether ids that spell a text's beginning stand for it, whatever follows: nothing is removed from texts.
+    is_local: bool,
 }
 
 #[derive(Deserialize)]
@@ -57,6 +59,7 @@ impl Spellings {
             return None;
         }
         let is_byte_level = outline.is_byte_level();
+        let is_local = is_byte_level && outline.normalizes_by_nfc_alone();
         let bytes = |token: &str| match is_byte_level {
             true => token.chars().map(char_to_byte).collect::<Option<_>>().unwrap_or_default(),
             false => piece(token),
@@ -75,8 +78,19 @@ impl Spellings {
                 *spelled = bytes;
             }
         }
-        let mut all =
-            Self { bytes: Vec::new(), ends: Vec::with_capacity(spelled.len()), has_spaces: !is_byte_level };
+        // These may stand for more than their spelling.
+        for token in outline.added_tokens().iter().filter(|token| token.lstrip || token.rstrip) {
+            let known = vocabulary.added.iter().find(|(added, _)| *added == token.content);
+            if let Some(spelled) = known.and_then(|(_, id)| spelled.get_mut(*id as usize)) {
+                spelled.clear();
+            }
+        }
+        let mut all = Self {
+            bytes: Vec::new(),
+            ends: Vec::with_capacity(spelled.len()),
+            has_spaces: !is_byte_level,
+            is_local,
+        };
         for spelled in spelled {
             all.bytes.extend(spelled);
             all.ends.push(u32::try_from(all.bytes.len()).ok()?);
@@ -90,10 +104,14 @@ impl Spellings {
         before.zip(end(id as usize)).map_or(&[], |(start, end)| &self.bytes[start..end])
     }
 
-    /// Appends the range of each id if the ids spell the text, and returns whether they do.
-    pub(super) fn spans(&self, text: &str, ids: &[u32], spans: &mut Vec<Range<usize>>) -> bool {
+    /// Appends the range of each id if the ids spell the text, and returns whether they do. Those of ids that begin at
+    /// `until` or later may be left out.
+    pub(super) fn spans(&self, text: &str, ids: &[u32], until: usize, spans: &mut Vec<Range<usize>>) -> bool {
         let (first, mut at) = (spans.len(), 0);
         for id in ids {
+            if self.is_local && until <= at {
+                return true;
+            }
             let (spelled, rest) = (self.of(*id), &text.as_bytes()[at..]);
             let len = match spelled {
                 [] => None,
@@ -145,7 +163,7 @@ mod tests {
 
     fn spans(spellings: &Spellings, text: &str, ids: &[u32]) -> Option<Vec<Range<usize>>> {
         let mut spans = Vec::new();
-        spellings.spans(text, ids, &mut spans).then_some(spans)
+        spellings.spans(text, ids, usize::MAX, &mut spans).then_some(spans)
     }
 
     #[test]
@@ -159,6 +177,11 @@ mod tests {
             assert_eq!(spans(&bytes, text, ids), None, "{text:?} {ids:?}");
         }
         assert_eq!(spans(&bytes, "", &[]), Some(vec![]));
+        for (until, expected) in [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3)] {
+            let mut spans = Vec::new();
+            assert!(bytes.spans("a bä", &[0, 1, 2, 3], until, &mut spans));
+            assert_eq!(spans.len(), expected, "{until}");
+        }
     }
 
     #[test]

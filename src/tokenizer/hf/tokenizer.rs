@@ -12,7 +12,7 @@ use super::marked::MarkedEncoder;
 use crate::atomic::write_atomically;
 use crate::config::{SpecialTokens, TokenizerConfig};
 use crate::error::Result;
-use crate::tokenizer::{EncodeError, MarkedText, Run, Tokenizer};
+use crate::tokenizer::{EncodeError, MarkedText, Run, Tokenizer, Wanted};
 
 /// A tokenizer that a `tokenizer.json` describes.
 ///
@@ -149,7 +149,7 @@ impl Tokenizer for HfTokenizer {
         ids: &mut Vec<u32>,
         spans: &mut Vec<Range<usize>>,
     ) -> Result<(), EncodeError> {
-        self.loaded.encode_spans(text, ids, spans)
+        self.loaded.encode_spans(text, ids, Wanted { until: usize::MAX, spans })
     }
 
     fn encode_marked(

@@ -22,8 +22,8 @@ struct Case {
     is_covered: bool,
     /// Whether a token before a text leaves the ids of the text as they are.
     is_apart: bool,
-    /// Whether the special tokens are no pieces of the model, which finds those in plain text too.
-    is_text_plain: bool,
+    /// Whether the model has its special tokens in its own vocabulary, and so finds them in plain text.
+    has_its_tokens: bool,
     text: Encoder,
     parse: Encoder,
     reference: Reference,
@@ -40,7 +40,7 @@ impl Case {
             tokens,
             is_covered: true,
             is_apart: true,
-            is_text_plain: json["model"]["type"] != "Unigram",
+            has_its_tokens: json["model"]["type"] == "Unigram",
             text: encoder(SpecialTokens::Text),
             parse: encoder(SpecialTokens::Parse),
             reference: Reference::from_bytes(json.to_string()).expect("it loads"),
@@ -267,9 +267,7 @@ proptest! {
                     Written::Text(_) => None,
                 })
                 .collect();
-            if case.is_text_plain {
-                prop_assert_eq!(of, expected, "{} {:?}", case.name, text);
-            }
+            prop_assert!(case.has_its_tokens || of == expected, "{} {:?} {:?}", case.name, text, of);
             prop_assert_eq!(encoded(&case.parse, &text, &marks).0, case.right(&text).0, "{} {:?}", case.name, text);
         }
     }
