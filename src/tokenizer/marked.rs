@@ -29,6 +29,7 @@ pub struct Run {
 #[derive(Debug)]
 pub(crate) struct Wanted<'a> {
     /// How far they must reach at least. Ids that begin there or later need none.
+    #[cfg_attr(not(feature = "tokenizers"), expect(dead_code, reason = "bytes are told at once"))]
     pub(crate) until: usize,
     /// Where they are appended.
     pub(crate) spans: &'a mut Vec<Range<usize>>,
