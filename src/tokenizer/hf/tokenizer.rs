@@ -42,9 +42,9 @@ impl HfTokenizer {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if `path` is not set, or if what is set for ranks does not fit the file; [`Error::Io`] if the
-    /// file cannot be read; [`Error::Tokenizer`] as [`from_json`](Self::from_json) and
-    /// [`ranks::to_json`](crate::tokenizer::ranks::to_json).
+    /// [`Error::Config`](crate::Error::Config) if `path` is not set, or if what is set for ranks does not fit the file;
+    /// [`Error::Io`](crate::Error::Io) if the file cannot be read; [`Error::Tokenizer`](crate::Error::Tokenizer) as
+    /// [`from_json`](Self::from_json) and [`ranks::to_json`](crate::tokenizer::ranks::to_json).
     pub fn open(config: &TokenizerConfig) -> Result<Self> {
         Ok(Self::new(Loaded::gated(File::open(config)?)?))
     }
@@ -53,7 +53,8 @@ impl HfTokenizer {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the file cannot be read, [`Error::Tokenizer`] as [`from_json`](Self::from_json).
+    /// [`Error::Io`](crate::Error::Io) if the file cannot be read, [`Error::Tokenizer`](crate::Error::Tokenizer) as
+    /// [`from_json`](Self::from_json).
     pub fn from_file(path: impl AsRef<Path>, special: SpecialTokens) -> Result<Self> {
         Ok(Self::new(Loaded::gated(File::at(path.as_ref(), special)?)?))
     }
@@ -62,7 +63,8 @@ impl HfTokenizer {
     ///
     /// # Errors
     ///
-    /// [`Error::Tokenizer`] if the reference cannot read it, or if its ids would be random (`dropout`).
+    /// [`Error::Tokenizer`](crate::Error::Tokenizer) if the reference cannot read it, or if its ids would be random
+    /// (`dropout`).
     pub fn from_json(
         name: impl Into<String>,
         json: impl Into<String>,
@@ -116,7 +118,7 @@ impl HfTokenizer {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`].
+    /// [`Error::Io`](crate::Error::Io).
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         write_atomically(path.as_ref(), self.json().as_bytes())
     }
