@@ -17,7 +17,7 @@ mod words;
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
-pub const TARGETS: [(&str, Target); 18] = [
+pub const TARGETS: [(&str, Target); 19] = [
     ("arrow", documents::arrow),
     ("card", documents::card),
     ("compressed", documents::compressed),
@@ -32,6 +32,7 @@ pub const TARGETS: [(&str, Target); 18] = [
     ("ranks", words::ranks),
     ("shards", documents::shards),
     ("tar", documents::tar),
+    ("template", words::template),
     ("text", documents::text),
     ("tokenizer", words::tokenizer),
     ("where", documents::filter),

@@ -1,4 +1,4 @@
-//! Configs, cursors and tokenizers.
+//! Configs, cursors, tokenizers and chat templates.
 
 use std::collections::BTreeMap;
 use std::sync::Once;
@@ -7,6 +7,7 @@ use futures::StreamExt;
 use millstream::config::{
     ByteCount, Config, PipelineConfig, SourceConfig, SourceKind, SpecialTokens, TokenizerConfig,
 };
+use millstream::render::ChatTemplate;
 use millstream::tokenizer::hf::HfTokenizer;
 use millstream::tokenizer::{Encoder, ranks};
 use millstream::{Cursor, Error, Loader};
@@ -89,4 +90,26 @@ fn encode(tokenizer: HfTokenizer) {
     for text in ["", "a", "fn main() { println!(\"\u{1f980} 123\"); }\n", " \u{301}\u{feff}\r\n\t  end"] {
         let _ = encoder.encode(text, &mut Vec::new());
     }
+}
+
+/// A chat template: it is refused, or it renders, within its bounds, and what is special in the text lies in it.
+pub(crate) fn template(input: &[u8]) {
+    Desk::with(|desk| {
+        desk.write("chat_template.jinja", input);
+        let config = TokenizerConfig::bytes().with_eos("</s>");
+        let path = desk.path("chat_template.jinja");
+        let Ok(template) = ChatTemplate::open(&path, &config, Some("2026-11-28")) else { return };
+        let chat = [
+            ("system", " Be brief. "),
+            ("user", "W\u{fc}rzburg \u{1f980}\u{2028}</s>"),
+            ("assistant", "<think>\nWhat?\n</think>\n\n{{ yes }}"),
+            ("user", ""),
+        ];
+        for messages in [&chat[..], &chat[1..2]] {
+            let Ok(prompt) = template.prompt(messages) else { continue };
+            for token in prompt.special {
+                assert!(prompt.text.is_char_boundary(token.start) && prompt.text.is_char_boundary(token.end));
+            }
+        }
+    });
 }

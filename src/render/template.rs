@@ -1,8 +1,8 @@
 //! Chat templates: Jinja, as transformers renders it.
 //!
-//! A conversation enters, as JSON; a text leaves, and which of its bytes the template wrote in generation blocks. The text
-//! is that of `apply_chat_template` of transformers 5.24, byte for byte, and what that refuses is refused. Python's
-//! semantics are rebuilt on minijinja: see [`program`] for how, [`objects`] for the values.
+//! A conversation enters, as JSON; a text leaves, and which of its bytes the template wrote in generation blocks. The
+//! text is that of `apply_chat_template` of transformers 5.24, byte for byte, and what that refuses is refused.
+//! Python's semantics are rebuilt on minijinja: see [`program`] for how, [`objects`] for the values.
 //!
 //! A template is not trusted. Time, memory and the length of the text are bounded by *fuel*, of which each instruction,
 //! byte and item costs some; recursion is bounded too. What is beyond the bounds is an error.
@@ -13,14 +13,16 @@
 //!   from the text that was there when the macro began. Here ranges are where the text comes to stand. Of nested blocks
 //!   it gives each range, here the outermost only.
 //! - Integers have 38 digits at most. Methods of strings and numbers are no values unless they are called.
-//! - `include`, `import`, `extends`, `block` and `autoescape` are refused when the template is read, as are `\N{...}` and
-//!   tuples without parentheses in `{{ }}` and `for`. The filters `batch`, `filesizeformat`, `groupby`, `pprint`,
-//!   `random`, `slice`, `striptags`, `urlencode`, `urlize`, `wordcount`, `wordwrap` and `xmlattr` are unknown, and so are
-//!   `cycler`, `joiner` and `lipsum`.
+//! - `include`, `import`, `extends`, `block` and `autoescape` are refused when the template is read, as are `\N{...}`
+//!   and tuples without parentheses in `{{ }}` and `for`. The filters `batch`, `filesizeformat`, `groupby`, `pprint`,
+//!   `random`, `slice`, `striptags`, `urlencode`, `urlize`, `wordcount`, `wordwrap` and `xmlattr` are unknown, and so
+//!   are `cycler`, `joiner` and `lipsum`.
 //! - The `else` of a loop runs if the loop has no items; the reference runs it too if no round came to its end, for
 //!   `break` or `continue`. `a is b + c` and `a is b - c` need parentheses around the test.
-//! - What stands between constants only is reckoned by minijinja: `1 < 'a'` is an answer. `self` is undefined.
-//! - An object without a text of its own, such as a function or a generator, is refused, where Python prints its address.
+//! - What stands between constants only is reckoned by minijinja: `1 < 'a'` is an answer, and `1e22 ~ ''` has zeros. A
+//!   value of `with` sees the variables before it.
+//! - An object without a text of its own, such as a function or a generator, is refused, where Python prints its
+//!   address.
 
 mod arguments;
 #[cfg(test)]

@@ -17,6 +17,9 @@ pub(super) fn split(args: &[Value]) -> (&[Value], Vec<(String, Value)>) {
     }
 }
 
+/// A parameter that takes an argument at its place only. No argument has this name.
+pub(super) const PLACED: &str = "";
+
 /// The arguments in the order of `names`.
 pub(super) fn bind<const N: usize>(names: [&str; N], args: &[Value]) -> Result<[Option<Value>; N], Error> {
     let (placed, named) = split(args);

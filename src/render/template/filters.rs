@@ -165,7 +165,7 @@ fn reverse(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let mut items = items(state, &value)?;
     items.reverse();
     // What has no order from its end is made a list, and the others give an iterator.
-    let listed = seq(&value).is_some_and(|seq| seq.kind == Kind::Iterator) || value.is_undefined();
+    let listed = seq(&value).is_some_and(|seq| seq.kind == Kind::Iterator);
     if listed { Seq::list(state, items) } else { Seq::iterator(state, items) }
 }
 
@@ -418,6 +418,7 @@ fn attr(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let [value, name] = bind(["obj", "name"], args)?;
     let (value, name) = (required(value, "obj")?, required(name, "name")?);
     match dict(&value) {
+        _ if value.is_undefined() => fail("an undefined value has no attributes"),
         Some(_) => Ok(Value::UNDEFINED),
         None => Ok(value.get_attr(text_of(&name)?).unwrap_or_default()),
     }
@@ -425,7 +426,7 @@ fn attr(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
 
 fn map(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let (placed, named) = split(args);
-    let items = items(state, &placed[0])?;
+    let items = items_if_any(state, &placed[0])?;
     let mut mapped = Vec::with_capacity(items.len());
     if let Some((_, attribute)) = named.iter().find(|(name, _)| placed.len() == 1 && name == "attribute") {
         let otherwise = named.iter().find_map(|(name, value)| (name == "default").then_some(value));
@@ -449,6 +450,11 @@ fn map(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     Seq::iterator(state, mapped)
 }
 
+/// The items of a value, of which a false one has none: `None` and 0 too.
+fn items_if_any(state: &State, value: &Value) -> Result<Vec<Value>, Error> {
+    if value.is_true() { items(state, value) } else { Ok(Vec::new()) }
+}
+
 /// `select`, `reject`, `selectattr` and `rejectattr`.
 fn choose(state: &mut State<'_, '_>, args: &[Value], by_attribute: bool, keep: bool) -> Result<Value, Error> {
     let (placed, named) = split(args);
@@ -461,7 +467,7 @@ fn choose(state: &mut State<'_, '_>, args: &[Value], by_attribute: bool, keep: b
         (attribute, rest) = (Some(first.clone()), others);
     }
     let mut chosen = Vec::new();
-    for item in items(state, &placed[0])? {
+    for item in items_if_any(state, &placed[0])? {
         let value = match &attribute {
             Some(attribute) => attribute_of(state, &item, attribute)?,
             None => item.clone(),

@@ -30,6 +30,8 @@ pub(super) fn add(env: &mut Environment<'_>, date: Option<Date>) {
     for (name, function) in functions {
         env.add_global(name, Value::from_object(Function(function)));
     }
+    // The template itself, of which nothing is known.
+    env.add_global("self", Value::from_object(Namespace::default()));
     env.add_function("strftime_now", move |format: &str| match date {
         Some(date) => Ok(date.strftime(format)),
         None => fail(NO_DATE),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use minijinja::{Error, ErrorKind, State, Value};
 
-use super::arguments::{bind, int_or, required};
+use super::arguments::{PLACED, bind, int_or, required};
 use super::objects::{Dict, Kind, Seq, check_hashable};
 use super::{compare, fail};
 
@@ -24,7 +24,7 @@ pub(super) fn of_dict(state: &State, dict: &Arc<Dict>, name: &str, args: &[Value
     let view = |name, items| Seq::make(state, Kind::View(name), items);
     match name {
         "get" => {
-            let [key, otherwise] = bind(["key", "default"], args)?;
+            let [key, otherwise] = bind([PLACED, PLACED], args)?;
             let key = required(key, "key")?;
             check_hashable(&key)?;
             Ok(dict.get(&key).cloned().or(otherwise).unwrap_or_else(|| Value::from(())))
@@ -59,7 +59,7 @@ pub(super) fn of_seq(state: &State, seq: &Seq, name: &str, args: &[Value]) -> Re
     let mut budget = compare::budget();
     match name {
         "count" => {
-            let [value] = bind(["value"], args)?;
+            let [value] = bind([PLACED], args)?;
             let value = required(value, "value")?;
             let mut count = 0;
             for item in &seq.items {
@@ -68,7 +68,7 @@ pub(super) fn of_seq(state: &State, seq: &Seq, name: &str, args: &[Value]) -> Re
             Ok(Value::from(count))
         }
         "index" => {
-            let [value, start, stop] = bind(["value", "start", "stop"], args)?;
+            let [value, start, stop] = bind([PLACED, PLACED, PLACED], args)?;
             let value = required(value, "value")?;
             let length = seq.items.len() as i128;
             let place = |bound: i128| if bound < 0 { bound.saturating_add(length).max(0) } else { bound };

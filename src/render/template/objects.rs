@@ -1,7 +1,7 @@
 //! Python's objects, as far as templates meet them: lists, dicts, namespaces, and what iterating them gives.
 //!
-//! A template can build values out of values. Each knows how deep it nests, and one that nests deeper than [`DEEPEST`] is
-//! an error: freeing, comparing and printing it could overflow the stack.
+//! A template can build values out of values. Each knows how deep it nests, and one that nests deeper than [`DEEPEST`]
+//! is an error: freeing, comparing and printing it could overflow the stack.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -434,8 +434,8 @@ fn entries<'a>(
 /// The names under which a message's reasoning comes.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
-/// A message as the reference hands it to a template: without fields that are null, and with its reasoning under the names
-/// that templates read.
+/// A message as the reference hands it to a template: without fields that are null, and with its reasoning under the
+/// names that templates read.
 pub(super) fn message(fields: &[(String, Json)], see: &mut impl FnMut(&str)) -> Value {
     let (mut entries, deepest) = entries(fields.iter().filter(|(_, value)| *value != Json::Null), see);
     let find = |entries: &[(Value, Value)], name: &str| {

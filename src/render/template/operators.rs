@@ -268,8 +268,8 @@ pub(super) fn mapping(state: &State, parts: &[Value]) -> Result<Value, Error> {
     objects::Dict::make(state, entries.collect())
 }
 
-/// A constant of the template, whose lists and dicts minijinja has folded, as one of Python's. The entries of a dict have
-/// their order by minijinja's feature `preserve_order`.
+/// A constant of the template, whose lists and dicts minijinja has folded, as one of Python's. The entries of a dict
+/// have their order by minijinja's feature `preserve_order`.
 pub(super) fn constant(state: &State, value: &Value) -> Result<Value, Error> {
     let Some(object) = value.as_object() else { return Ok(value.clone()) };
     if seq(value).is_some() || dict(value).is_some() {

@@ -8,7 +8,7 @@ use super::{Date, Input, Template};
 use crate::render::json::Json;
 
 /// What is rendered otherwise: a part of the template, and why.
-const OTHERWISE: [(&str, &str); 11] = [
+const OTHERWISE: [(&str, &str); 12] = [
     ("| groupby", "the filter is unknown"),
     ("| wordcount", "the filter is unknown"),
     ("cycler(", "the function is unknown"),
@@ -17,6 +17,7 @@ const OTHERWISE: [(&str, &str); 11] = [
     ("{{ none < 1 }}", "minijinja compares constants"),
     ("{% block ", "the tag is unknown"),
     ("{% autoescape ", "the tag is unknown"),
+    ("{% with a = 1, b = a %}", "a value sees the variables before it"),
     ("{% macro f(x) %}--{% generation %}", "the reference counts from where the macro begins"),
     ("\\N{", "the names of characters are unknown"),
     ("{{ 10 ** 39 }}", "integers have 38 digits at most"),

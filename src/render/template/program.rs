@@ -7,6 +7,7 @@
 //! which `Cargo.toml` pins.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use minijinja::machinery::{self, CodeGenerator, Instruction, Instructions};
@@ -113,9 +114,16 @@ struct MacroCode<'source> {
     /// Where its own instructions begin.
     start: u32,
     signature: Arc<Signature>,
-    /// Where its parameters are stored.
-    stores: Vec<u32>,
+    parameters: Vec<Parameter<'source>>,
     hidden: Vec<&'source str>,
+    /// Where the parameters are stored, and what it does begins.
+    body: u32,
+}
+
+struct Parameter<'source> {
+    name: &'source str,
+    /// The instructions of its default.
+    default: Option<Range<u32>>,
 }
 
 struct Rewriter<'i, 'source> {
@@ -123,7 +131,7 @@ struct Rewriter<'i, 'source> {
     env: &'i Environment<'static>,
     new: Instructions<'source>,
     /// For each old place the new one.
-    places: Vec<u32>,
+    places: Vec<Option<u32>>,
     /// What is open at each old place.
     open: Vec<Vec<Open>>,
     /// Macros that need more than minijinja's, by the place where they are built.
@@ -134,6 +142,8 @@ struct Rewriter<'i, 'source> {
     line: u16,
     /// How many instructions the new code has.
     length: u32,
+    /// Its jumps whose targets are places of it already.
+    landed: BTreeSet<u32>,
 }
 
 /// How many filters the machine caches.
@@ -150,8 +160,8 @@ impl<'i, 'source> Rewriter<'i, 'source> {
         let next_cached = next_cached.max().unwrap_or(0);
         let (open, macros) = (open_places(old), macros(old));
         let new = Instructions::new(old.name(), old.source());
-        let (places, cached) = (Vec::new(), BTreeMap::new());
-        Self { old, env, new, places, open, macros, cached, next_cached, line: 0, length: 0 }
+        let (places, cached, landed) = (vec![None; open.len()], BTreeMap::new(), BTreeSet::new());
+        Self { old, env, new, places, open, macros, cached, next_cached, line: 0, length: 0, landed }
     }
 
     fn add(&mut self, instruction: Instruction<'source>) {
@@ -171,27 +181,85 @@ impl<'i, 'source> Rewriter<'i, 'source> {
     }
 
     fn rewrite(mut self) -> Result<Instructions<'source>, Error> {
-        let codes = self.macros.values();
-        let hidden: BTreeMap<u32, Vec<&str>> =
-            codes.clone().map(|code| (code.start, code.hidden.clone())).collect();
-        let stores: BTreeSet<u32> = codes.flat_map(|code| code.stores.iter().copied()).collect();
+        let mut begins: BTreeMap<u32, u32> = self.macros.iter().map(|(at, code)| (code.start, *at)).collect();
         let mut at = 0;
-        while let Some(instruction) = self.old.get(at) {
-            self.line = self.old.get_line(at).and_then(|line| u16::try_from(line).ok()).unwrap_or(0);
-            self.places.push(self.length);
-            // The last parameter lies on top.
-            for name in hidden.get(&at).into_iter().flatten().rev() {
-                self.add(Instruction::StoreLocal(name));
+        while self.old.get(at).is_some() {
+            match begins.remove(&at).and_then(|built| self.macros.remove_entry(&built)) {
+                Some((built, code)) => {
+                    self.store_parameters(&code)?;
+                    at = code.body;
+                    self.macros.insert(built, code);
+                }
+                None => {
+                    self.rewrite_at(at)?;
+                    at += 1;
+                }
             }
-            if stores.contains(&at) {
-                self.call(GIVEN, Some(1));
-            }
-            self.rewrite_one(at, instruction)?;
-            at += 1;
         }
-        self.places.push(self.length);
+        self.place(at);
         self.relocate();
         Ok(self.new)
+    }
+
+    /// Stores the parameters of a macro, and then what stands for those that are missing, from the first on: a default
+    /// can use the parameters before it.
+    fn store_parameters(&mut self, code: &MacroCode<'source>) -> Result<(), Error> {
+        self.place(code.start);
+        // The last parameter lies on top.
+        for name in code.hidden.iter().rev() {
+            self.add(Instruction::StoreLocal(name));
+        }
+        for Parameter { name, default } in code.parameters.iter().rev() {
+            if default.is_none() {
+                self.call(GIVEN, Some(1));
+            }
+            self.add(Instruction::StoreLocal(name));
+        }
+        for Parameter { name, default } in &code.parameters {
+            let Some(default) = default else { continue };
+            self.add(Instruction::Lookup(name));
+            self.add(Instruction::IsUndefined);
+            let is_given = self.jump(Instruction::JumpIfFalse(0));
+            for at in default.clone() {
+                self.rewrite_at(at)?;
+            }
+            // A jump in it may go to its end.
+            self.place(default.end);
+            let is_missing = self.jump(Instruction::Jump(0));
+            self.land(is_given);
+            self.add(Instruction::Lookup(name));
+            self.call(GIVEN, Some(1));
+            self.land(is_missing);
+            self.add(Instruction::StoreLocal(name));
+        }
+        Ok(())
+    }
+
+    /// Adds a jump whose target is not known yet.
+    fn jump(&mut self, jump: Instruction<'source>) -> u32 {
+        self.add(jump);
+        self.landed.insert(self.length - 1);
+        self.length - 1
+    }
+
+    /// Lets a jump go to what is added next.
+    fn land(&mut self, jump: u32) {
+        let here = self.length;
+        if let Some(Instruction::Jump(target) | Instruction::JumpIfFalse(target)) = self.new.get_mut(jump) {
+            *target = here;
+        }
+    }
+
+    /// What was at an old place begins here, unless something of it was added before.
+    fn place(&mut self, at: u32) {
+        self.places[at as usize].get_or_insert(self.length);
+    }
+
+    fn rewrite_at(&mut self, at: u32) -> Result<(), Error> {
+        let Some(instruction) = self.old.get(at) else { return Ok(()) };
+        self.line = self.old.get_line(at).and_then(|line| u16::try_from(line).ok()).unwrap_or(0);
+        self.place(at);
+        self.rewrite_one(at, instruction)
     }
 
     fn rewrite_one(&mut self, at: u32, instruction: &Instruction<'source>) -> Result<(), Error> {
@@ -301,13 +369,14 @@ impl<'i, 'source> Rewriter<'i, 'source> {
         let mut at = 0;
         while let Some(instruction) = self.new.get_mut(at) {
             match instruction {
+                _ if self.landed.contains(&at) => {}
                 Instruction::Jump(target)
                 | Instruction::JumpIfFalse(target)
                 | Instruction::JumpIfFalseOrPop(target)
                 | Instruction::JumpIfTrueOrPop(target)
                 | Instruction::Iterate(target)
                 | Instruction::BuildMacro(_, target, _) => {
-                    *target = self.places.get(*target as usize).copied().unwrap_or(*target);
+                    *target = self.places.get(*target as usize).copied().flatten().unwrap_or(*target);
                 }
                 _ => {}
             }
@@ -339,8 +408,8 @@ fn open_places(code: &Instructions<'_>) -> Vec<Vec<Open>> {
     places
 }
 
-/// The macros of which minijinja's do too little: it takes an undefined argument for a missing one, which a default
-/// stands for, and knows no `varargs` and `kwargs`.
+/// The macros of which minijinja's do too little: it takes an undefined argument for a missing one, computes defaults
+/// from the last to the first, and knows no `varargs` and `kwargs`.
 fn macros<'source>(code: &Instructions<'source>) -> BTreeMap<u32, MacroCode<'source>> {
     let mut macros = BTreeMap::new();
     for (at, instruction) in all(code).enumerate() {
@@ -359,25 +428,31 @@ fn macros<'source>(code: &Instructions<'source>) -> BTreeMap<u32, MacroCode<'sou
         };
         let hidden: Vec<&str> = ["varargs", "kwargs"].into_iter().filter(|name| uses(name)).collect();
         // Parameters are stored from the last to the first, and what their defaults compute stores nothing.
-        let mut next = start;
-        let mut stores = Vec::new();
-        let mut defaults = false;
+        let mut body = start;
+        let mut parameters = Vec::new();
         for name in names.iter().rev() {
-            defaults |= matches!(code.get(next), Some(Instruction::DupTop));
-            while next < at
-                && !matches!(code.get(next), Some(Instruction::StoreLocal(stored)) if *stored == name.as_str())
-            {
-                next += 1;
-            }
-            stores.push(next);
-            next += 1;
+            let has_default = matches!(code.get(body), Some(Instruction::DupTop));
+            let begin = body;
+            let stored = loop {
+                match code.get(body) {
+                    Some(Instruction::StoreLocal(stored)) if *stored == name.as_str() => break Some(*stored),
+                    Some(_) if body < at => body += 1,
+                    _ => break None,
+                }
+            };
+            let Some(name) = stored else { break };
+            // `DupTop`, `IsUndefined`, `JumpIfFalse` and `DiscardTop` stand before it.
+            parameters.push(Parameter { name, default: has_default.then_some(begin + 4..body) });
+            body += 1;
         }
-        if !defaults && hidden.is_empty() {
+        parameters.reverse();
+        let has_defaults = parameters.iter().any(|parameter| parameter.default.is_some());
+        if parameters.len() < names.len() || !has_defaults && hidden.is_empty() {
             continue;
         }
         let has = |name: &str| hidden.contains(&name);
         let signature = Arc::new(Signature { names, varargs: has("varargs"), kwargs: has("kwargs") });
-        macros.insert(at, MacroCode { start, signature, stores, hidden });
+        macros.insert(at, MacroCode { start, signature, parameters, hidden, body });
     }
     macros
 }

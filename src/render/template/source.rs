@@ -1,6 +1,7 @@
 //! The text of a template, before minijinja reads it.
 //!
-//! minijinja does not know `{% generation %}`, and takes some texts that Jinja refuses: those whose tags are not closed.
+//! minijinja does not know `{% generation %}`, and takes some texts that Jinja refuses: those whose tags are not
+//! closed.
 
 use super::program::GENERATION;
 use super::{MARKS, fail};
@@ -47,6 +48,38 @@ impl<'a> Scanner<'a> {
         self.rest = rest;
     }
 
+    /// Takes the next so many bytes of a tag over, with the escapes of its strings as minijinja knows them.
+    fn copy_tag(&mut self, length: usize) -> Result<(), Error> {
+        let (mut taken, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        while let Some(at) = taken.find('\\') {
+            self.out.push_str(&taken[..at]);
+            let mut after = taken[at + 1..].chars();
+            match after.next() {
+                Some('/') => self.out.push_str("\\\\/"),
+                Some('a') => self.out.push_str("\\x07"),
+                Some('v') => self.out.push_str("\\x0b"),
+                Some('\n') => {}
+                Some('N') => return fail("the names of characters after `\\N` are not known"),
+                Some('U') => {
+                    let code = after.as_str().get(..8).and_then(|code| u32::from_str_radix(code, 16).ok());
+                    // One of ASCII could end the string.
+                    let char = code.and_then(char::from_u32).filter(|char| !char.is_ascii());
+                    let Some(char) = char.filter(|char| !MARKS.contains(char)) else {
+                        return fail("`\\U` wants the eight digits of a character beyond ASCII");
+                    };
+                    self.out.push(char);
+                    after = after.as_str()[8..].chars();
+                }
+                Some(char) => self.out.extend(['\\', char]),
+                None => self.out.push('\\'),
+            }
+            taken = after.as_str();
+        }
+        self.out.push_str(taken);
+        Ok(())
+    }
+
     /// Goes over the text up to the end of the next tag. `false` at the end.
     fn step(&mut self) -> Result<bool, Error> {
         let next =
@@ -70,7 +103,7 @@ impl<'a> Scanner<'a> {
         }
         let tag = &self.rest[..length];
         if !is_block {
-            self.copy(length);
+            self.copy_tag(length)?;
             return Ok(true);
         }
         let body = tag[2..].trim_start_matches(['-', '+']).trim_start();
@@ -102,37 +135,37 @@ impl<'a> Scanner<'a> {
                 self.copy(start);
                 self.out.push_str(&format!("with {GENERATION} = 1"));
                 self.rest = &self.rest[word.len()..];
-                self.copy(tag.len() - start - word.len());
+                self.copy_tag(tag.len() - start - word.len())?;
             }
             "endgeneration" => {
                 self.close("generation")?;
                 self.copy(start);
                 self.out.push_str("endwith");
                 self.rest = &self.rest[word.len()..];
-                self.copy(tag.len() - start - word.len());
+                self.copy_tag(tag.len() - start - word.len())?;
             }
             "if" | "for" | "macro" | "call" | "filter" | "with" => {
                 self.open.push(word);
-                self.copy(tag.len());
+                self.copy_tag(tag.len())?;
             }
             "set" => {
                 if !assigns(body) {
                     self.open.push(word);
                 }
-                self.copy(tag.len());
+                self.copy_tag(tag.len())?;
             }
             "elif" | "else" => {
                 self.branches += 1;
                 if self.branches > MOST_BRANCHES {
                     return fail(format!("the template has more than {MOST_BRANCHES} branches"));
                 }
-                self.copy(tag.len());
+                self.copy_tag(tag.len())?;
             }
-            "break" | "continue" => self.copy(tag.len()),
+            "break" | "continue" => self.copy_tag(tag.len())?,
             _ => match word.strip_prefix("end") {
                 Some(opened) => {
                     self.close(opened)?;
-                    self.copy(tag.len());
+                    self.copy_tag(tag.len())?;
                 }
                 None => return fail(format!("unknown tag `{word}`")),
             },

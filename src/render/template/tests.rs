@@ -105,6 +105,8 @@ fn same(a: &Value, b: &Value) -> bool {
                 let small = |value: &Value| matches!(Number::of(value), Some(Number::Int(-5..=256)));
                 a == b && small(a) && small(b)
             }
+            // Each is one of its own.
+            (ValueKind::Undefined, _) => false,
             (one, other) => one == other && a == b,
         },
         _ => false,

@@ -148,17 +148,13 @@ fn write_quoted(out: &mut String, text: &str) {
     out.push(quote);
 }
 
-/// Whether Python prints the character as it is. Rust escapes the same ones in its own `{:?}`, but for combining
-/// characters.
+/// Whether Python prints the character as it is. Rust escapes the same ones.
 pub(super) fn is_printable(char: char) -> bool {
     match char {
         ' '..='~' => true,
         _ if char.is_whitespace() || char.is_control() => false,
-        _ => {
-            let escaped = char.escape_debug();
-            // A combining character is escaped at the beginning of a string only: it is tried behind a letter.
-            escaped.len() == 1 || format!("{:?}", format!("a{char}")).len() == 3 + char.len_utf8()
-        }
+        // Behind a letter, for Rust escapes a combining character at the beginning of a string.
+        _ => ['a', char].iter().collect::<String>().escape_debug().count() == 2,
     }
 }
 

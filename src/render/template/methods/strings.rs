@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use minijinja::{Error, ErrorKind, State, Value};
 
-use super::super::arguments::{bind, flag, int, int_or, required, some, split, text};
-use super::super::objects::{Seq, items, seq};
+use super::super::arguments::{PLACED, bind, flag, int, int_or, required, some, split, text};
+use super::super::objects::{Kind, Seq, items, seq};
 use super::super::text::{escape, is_printable};
 use super::super::{MARKS, fail, format, room};
 
@@ -27,7 +27,7 @@ pub(in super::super) fn call(
     let list = |parts: Vec<&str>| Seq::list(state, parts.into_iter().map(part).collect());
     Ok(match name {
         "strip" | "lstrip" | "rstrip" => {
-            let [chars] = bind(["chars"], args)?;
+            let [chars] = bind([PLACED], args)?;
             let chars = some(chars.as_ref()).map(text).transpose()?;
             return whole(strip(this, name != "rstrip", name != "lstrip", chars).into_owned());
         }
@@ -51,7 +51,7 @@ pub(in super::super) fn call(
             return list(split_lines(this, flag(keep.as_ref(), false)));
         }
         "partition" | "rpartition" => {
-            let [separator] = bind(["sep"], args)?;
+            let [separator] = bind([PLACED], args)?;
             let separator = required(separator, "sep")?;
             let separator = text(&separator)?;
             if separator.is_empty() {
@@ -68,12 +68,14 @@ pub(in super::super) fn call(
             return Seq::tuple(state, [before, middle, after].map(part).to_vec());
         }
         "startswith" | "endswith" => {
-            let [affix, start, end] = bind(["prefix", "start", "end"], args)?;
+            let [affix, start, end] = bind([PLACED, PLACED, PLACED], args)?;
             let affix = required(affix, "prefix")?;
             let within = section(this, start.as_ref(), end.as_ref())?;
             let affixes = match seq(&affix) {
-                Some(several) => several.items.iter().map(text).collect::<Result<Vec<_>, _>>()?,
-                None => vec![text(&affix)?],
+                Some(several) if several.kind == Kind::Tuple => {
+                    several.items.iter().map(text).collect::<Result<Vec<_>, _>>()?
+                }
+                _ => vec![text(&affix)?],
             };
             let fits = |affix: &&str| match within {
                 Some((_, within)) if name == "startswith" => within.starts_with(affix),
@@ -83,7 +85,7 @@ pub(in super::super) fn call(
             Value::from(affixes.iter().any(fits))
         }
         "find" | "rfind" | "index" | "rindex" => {
-            let [sub, start, end] = bind(["sub", "start", "end"], args)?;
+            let [sub, start, end] = bind([PLACED, PLACED, PLACED], args)?;
             let sub = required(sub, "sub")?;
             let sub = text(&sub)?;
             let found = section(this, start.as_ref(), end.as_ref())?.and_then(|(before, within)| {
@@ -97,7 +99,7 @@ pub(in super::super) fn call(
             }
         }
         "count" => {
-            let [sub, start, end] = bind(["sub", "start", "end"], args)?;
+            let [sub, start, end] = bind([PLACED, PLACED, PLACED], args)?;
             let sub = required(sub, "sub")?;
             let sub = text(&sub)?;
             let within = section(this, start.as_ref(), end.as_ref())?;
@@ -107,7 +109,7 @@ pub(in super::super) fn call(
             }))
         }
         "removeprefix" | "removesuffix" => {
-            let [affix] = bind(["prefix"], args)?;
+            let [affix] = bind([PLACED], args)?;
             let affix = required(affix, "prefix")?;
             let affix = text(&affix)?;
             let rest =
@@ -115,19 +117,19 @@ pub(in super::super) fn call(
             part(rest.unwrap_or(this))
         }
         "replace" => {
-            let [old, new, count] = bind(["old", "new", "count"], args)?;
+            let [old, new, count] = bind([PLACED, PLACED, PLACED], args)?;
             let (old, new) = (required(old, "old")?, required(new, "new")?);
             // Markup escapes what it puts in.
             let new = if safe && !new.is_safe() { Value::from(escape(text(&new)?)) } else { new };
             return whole(replace(state, this, text(&old)?, text(&new)?, int_or(count.as_ref(), -1)?)?);
         }
         "ljust" | "rjust" | "center" => {
-            let [width, fill] = bind(["width", "fillchar"], args)?;
+            let [width, fill] = bind([PLACED, PLACED], args)?;
             let fill = fill.as_ref().map_or(Ok(" "), text)?;
             return whole(justify(state, this, name, int(&required(width, "width")?)?, fill)?);
         }
         "zfill" => {
-            let [width] = bind(["width"], args)?;
+            let [width] = bind([PLACED], args)?;
             let width = int(&required(width, "width")?)?;
             let digits = this.strip_prefix(['+', '-']).unwrap_or(this);
             let sign = &this[..this.len() - digits.len()];
@@ -140,7 +142,7 @@ pub(in super::super) fn call(
             return whole(expand_tabs(state, this, int_or(size.as_ref(), 8)?)?);
         }
         "join" => {
-            let [parts] = bind(["iterable"], args)?;
+            let [parts] = bind([PLACED], args)?;
             let parts = items(state, &required(parts, "iterable")?)?;
             let parts = parts.iter().map(text).collect::<Result<Vec<_>, _>>()?;
             let length: usize = parts.iter().map(|part| part.len() + this.len()).sum();
@@ -439,5 +441,13 @@ fn is_decimal(char: char) -> bool {
 /// A digit, also one that is raised, in a circle, or with a dot.
 fn is_digit(char: char) -> bool {
     is_decimal(char)
-        || matches!(char, '\u{b2}'..='\u{b3}' | '\u{b9}' | '\u{1369}'..='\u{1371}' | '\u{19da}' | '\u{2070}' | '\u{2074}'..='\u{2079}' | '\u{2080}'..='\u{2089}' | '\u{2460}'..='\u{2468}' | '\u{2474}'..='\u{247c}' | '\u{2488}'..='\u{2490}' | '\u{24ea}' | '\u{24f5}'..='\u{24fd}' | '\u{24ff}' | '\u{2776}'..='\u{277e}' | '\u{2780}'..='\u{2788}' | '\u{278a}'..='\u{2792}' | '\u{10a40}'..='\u{10a43}' | '\u{10e60}'..='\u{10e68}' | '\u{11052}'..='\u{1105a}' | '\u{1f100}'..='\u{1f10a}')
+        || matches!(
+            char,
+            '\u{b2}'..='\u{b3}' | '\u{b9}' | '\u{1369}'..='\u{1371}' | '\u{19da}' | '\u{2070}'
+                | '\u{2074}'..='\u{2079}' | '\u{2080}'..='\u{2089}' | '\u{2460}'..='\u{2468}'
+                | '\u{2474}'..='\u{247c}' | '\u{2488}'..='\u{2490}' | '\u{24ea}' | '\u{24f5}'..='\u{24fd}'
+                | '\u{24ff}' | '\u{2776}'..='\u{277e}' | '\u{2780}'..='\u{2788}' | '\u{278a}'..='\u{2792}'
+                | '\u{10a40}'..='\u{10a43}' | '\u{10e60}'..='\u{10e68}' | '\u{11052}'..='\u{1105a}'
+                | '\u{1f100}'..='\u{1f10a}'
+        )
 }
