@@ -347,7 +347,7 @@ impl Form {
         Finder::Markers { markers, has_tools_within }
     }
 
-    /// Markers that know the end of the template's generation prompt, given the variables of a conversation.
+    /// The markers, with the end of the template's generation prompt for the variables of a conversation.
     fn with_prompt(&self, mut markers: Markers, conversation: &Conversation, tokens: &Spellings) -> Markers {
         let user = families::message("user", Json::String("?".to_owned()));
         let example = Conversation { kwargs: conversation.kwargs.clone(), ..of_messages(vec![user]) };

@@ -34,7 +34,7 @@ pub(crate) struct TemplateFiles {
 }
 
 impl TemplateFiles {
-    /// Reads what stands beside a `tokenizer.json`. A file that is not there is no error.
+    /// Reads what stands beside a `tokenizer.json`. A missing file is not an error.
     pub(crate) fn beside(tokenizer: &Path) -> Result<Self> {
         let Some(directory) = tokenizer.parent() else { return Ok(Self::default()) };
         let config_path = directory.join(TOKENIZER_CONFIG);

@@ -202,7 +202,7 @@ fn columns_of_json_are_json() {
         ]);
         let batch = RecordBatch::try_new(schema.into(), vec![messages, numbers]).expect("a batch");
         let corpus = Corpus::new([(format!("a.{kind}"), with_schema(kind, &batch))]);
-        // A row without any value is no record.
+        // A row without any value gives no record.
         assert_eq!(read(&corpus, &source(&corpus, kind)), (vec![text(0), text(2)], None));
     }
 }

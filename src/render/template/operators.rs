@@ -245,7 +245,7 @@ fn chosen<T: Clone>(
     })
 }
 
-/// What a loop goes over: refused if Python refuses to iterate it.
+/// The items of a loop. Refuses a value that Python refuses to iterate.
 pub(super) fn iterable(state: &State, value: &Value) -> Result<Value, Error> {
     match seq(value) {
         // It is iterated once, by what follows.
