@@ -2,17 +2,20 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use super::chat::tokens;
 use super::conversation::Conversation;
+use super::spellings::Spellings;
 use super::structure::Imitations;
 use super::template::{Date, Input, Template};
 use super::template_files::TemplateFiles;
 use super::{DEFAULT, MOST, RenderError, spellings, with_tokens_of};
 use crate::bounded;
 use crate::config::TokenizerConfig;
+use crate::document::RenderedMarks;
 use crate::error::{Error, Result};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{MarkedText, Tokenizer};
 
 /// What an assistant says to find the end of its turn.
 const SAID: &str = "millstream-says-this";
@@ -27,6 +30,16 @@ pub struct ChatTemplate {
     tokenizer: TokenizerConfig,
     /// Today's date, for templates that ask for it.
     date: Option<String>,
+    /// What the first rendering makes of these.
+    compiled: Arc<OnceLock<Compiled>>,
+}
+
+/// A compiled template, and what tells the tokens that it writes from the same letters in somebody's words.
+#[derive(Debug)]
+struct Compiled {
+    template: Template,
+    spellings: Spellings,
+    imitations: Imitations,
 }
 
 /// A rendered conversation.
@@ -76,6 +89,7 @@ impl ChatTemplate {
             tokens: with_tokens_of(tokenizer, tokens),
             tokenizer: tokenizer.clone(),
             date: date.map(str::to_owned),
+            compiled: Arc::default(),
         }
     }
 
@@ -109,11 +123,7 @@ impl ChatTemplate {
 
     /// Renders a conversation, with the beginning of the model's answer if `prompts`.
     fn render(&self, messages: &[(&str, &str)], prompts: bool) -> Result<ChatPrompt> {
-        let refused = |e: RenderError| {
-            Error::config(self.path.display().to_string(), format!("{}; {}", e.what, e.remedy))
-        };
-        let date = self.date.as_deref().and_then(Date::parse);
-        let template = Template::compile(&self.source, &self.tokens, date).map_err(refused)?;
+        let Compiled { template, spellings, imitations } = self.compiled()?;
         let conversation = Conversation::from_texts(messages);
         let text = |conversation: &Conversation| {
             let input = Input {
@@ -125,12 +135,25 @@ impl ChatTemplate {
             };
             template.render(&input).map(|rendered| rendered.text)
         };
-        let spellings = tokens(spellings::of_tokenizer(&self.tokenizer)?, &self.tokens);
-        let imitations = Imitations::new(spellings.all().iter().cloned(), &[]);
-        let rendered = text(&conversation).map_err(refused)?;
-        let structure = imitations.replaced(&conversation, &rendered, &text).map_err(refused)?;
+        let rendered = text(&conversation).map_err(|e| self.refused(&e))?;
+        let structure = imitations.replaced(&conversation, &rendered, &text).map_err(|e| self.refused(&e))?;
         let special = spellings.find(&structure).map(|(range, _)| range).collect();
         Ok(ChatPrompt { special, text: rendered })
+    }
+
+    fn compiled(&self) -> Result<&Compiled> {
+        if let Some(compiled) = self.compiled.get() {
+            return Ok(compiled);
+        }
+        let date = self.date.as_deref().and_then(Date::parse);
+        let template = Template::compile(&self.source, &self.tokens, date).map_err(|e| self.refused(&e))?;
+        let spellings = tokens(spellings::of_tokenizer(&self.tokenizer)?, &self.tokens);
+        let imitations = Imitations::new(spellings.all().iter().cloned(), &[]);
+        Ok(self.compiled.get_or_init(|| Compiled { template, spellings, imitations }))
+    }
+
+    fn refused(&self, error: &RenderError) -> Error {
+        Error::config(self.path.display().to_string(), format!("{}; {}", error.what, error.remedy))
     }
 }
 
@@ -140,21 +163,12 @@ impl ChatPrompt {
     /// # Errors
     /// [`Error::Tokenizer`] if the tokenizer refuses the text.
     pub fn encode(&self, tokenizer: &dyn Tokenizer) -> Result<Vec<u32>> {
-        let (mut ids, mut from) = (Vec::new(), 0);
-        let refused = |problem| Error::tokenizer("of the conversation", problem);
-        let end = self.text.len()..self.text.len();
-        for token in self.special.iter().chain([&end]) {
-            if from < token.start {
-                tokenizer.encode(&self.text[from..token.start], &mut ids).map_err(refused)?;
-            }
-            if !token.is_empty() {
-                match tokenizer.id(&self.text[token.clone()]) {
-                    Some(id) => ids.push(id),
-                    None => tokenizer.encode(&self.text[token.clone()], &mut ids).map_err(refused)?,
-                }
-            }
-            from = token.end;
-        }
+        let is_known = |token: &&Range<usize>| tokenizer.id(&self.text[(*token).clone()]).is_some();
+        let special = self.special.iter().filter(is_known).cloned().collect();
+        let marks = RenderedMarks { special, ..RenderedMarks::default() };
+        let (mut ids, mut runs) = (Vec::new(), Vec::new());
+        let encoded = tokenizer.encode_marked(&MarkedText::new(&self.text, &marks, 0), &mut ids, &mut runs);
+        encoded.map_err(|problem| Error::tokenizer("of the conversation", problem))?;
         Ok(ids)
     }
 }
