@@ -116,15 +116,6 @@ impl Mask {
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.masked)
     }
-
-    /// Forgets what is masked from `at` on.
-    pub(crate) fn truncate(&mut self, at: usize) {
-        let fitting = self.masked.partition_point(|masked| masked.start < at);
-        self.masked.truncate(fitting);
-        if let Some(last) = self.masked.last_mut() {
-            last.end = last.end.min(at);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -169,8 +160,6 @@ mod tests {
             both.append(&mask, range.clone(), flags.len() + gap);
             let joined = [&*flags, &vec![true; gap], within].concat();
             prop_assert_eq!(both.masked(), ranges(&joined, false));
-            both.truncate(range.end);
-            prop_assert_eq!(both.masked(), ranges(&flags[..range.end], false));
         }
 
         #[test]

@@ -150,17 +150,13 @@ impl EncodedIds<'_> {
             return Ok(Err(problem));
         }
         let ids = start..self.made.len();
-        Ok(Ok(match is_rendered {
-            false => Place { arena: 0, ids, kind: Kind::Plain },
-            true if self.mask.learned_in(ids.clone()).next().is_some() => {
-                Place { arena: 0, ids, kind: Kind::Rendered }
-            }
-            true => {
-                self.made.truncate(start);
-                self.mask.truncate(start);
-                Place { arena: 0, ids: start..start, kind: Kind::LeftOut }
-            }
-        }))
+        // Of a rendered text nothing is appended if nothing of it is learned.
+        let kind = match is_rendered {
+            false => Kind::Plain,
+            true if ids.is_empty() => Kind::LeftOut,
+            true => Kind::Rendered,
+        };
+        Ok(Ok(Place { arena: 0, ids, kind }))
     }
 
     fn add_stored(&mut self, document: &Document, ids: &StoredIds, own: Range<usize>) -> Result<Place> {
