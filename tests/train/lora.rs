@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
-use millstream::config::{SpecialTokens, TokenizerConfig};
+use millstream::config::TokenizerConfig;
 use millstream::error::Error;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Config};
@@ -15,7 +15,7 @@ use millstream_train::config::{
 };
 use millstream_train::cost::{Flops, Memory, Parameters};
 use millstream_train::model::Gpt;
-use millstream_train::{Checkpoint, Export, Peers, Pretrained, Trainer, WeightDtype};
+use millstream_train::{Checkpoint, Peers, Pretrained, Trainer};
 use safetensors::SafeTensors;
 use tempfile::TempDir;
 
@@ -31,27 +31,10 @@ fn shape() -> ModelConfig {
     ModelConfig { qkv_bias: true, ..small::grouped() }
 }
 
-fn export<'a>(config: &'a ModelConfig, dtype: WeightDtype) -> Export<'a> {
-    Export {
-        config,
-        seq_len: LENGTH,
-        tokenizer: None,
-        special_tokens: SpecialTokens::Text,
-        begin: None,
-        end: None,
-        ends: &[],
-        chat_template: None,
-        card: "# A model\n",
-        origin: None,
-        dtype,
-        shard_bytes: u64::MAX,
-    }
-}
-
 /// Writes a model to begin from.
 fn base(directory: &Path) {
     let model = Gpt::new(&shape(), VOCAB, LENGTH, 7, &Device::flex());
-    export(&shape(), WeightDtype::F32).write(&model, directory).expect("written");
+    small::export(&shape(), LENGTH).write(&model, directory).expect("written");
 }
 
 fn lora() -> LoraConfig {
@@ -85,23 +68,7 @@ fn trainer(config: &RunConfig) -> Trainer {
 
 /// The values of each parameter, by its path.
 fn parameters(model: &Gpt) -> BTreeMap<String, Vec<f32>> {
-    #[derive(Default)]
-    struct Values(Vec<String>, BTreeMap<String, Vec<f32>>);
-    impl ModuleVisitor for Values {
-        fn enter_module(&mut self, name: &str, _: &str) {
-            self.0.push(name.to_owned());
-        }
-        fn exit_module(&mut self, _: &str, _: &str) {
-            self.0.pop();
-        }
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let values = param.val().inner().into_data().try_to_vec::<f32>().expect("f32");
-            self.1.insert(self.0.join("."), values);
-        }
-    }
-    let mut values = Values::default();
-    model.visit(&mut values);
-    values.1
+    small::parameters(model).into_iter().collect()
 }
 
 fn is_factor(path: &str) -> bool {
@@ -322,7 +289,7 @@ fn what_is_merged_or_written_for_peft_gives_the_models_logits() {
         assert_close(&logits(&merged), &expected, 1e-4);
 
         let out = place.path().join(format!("merged{number}"));
-        export(&shape, WeightDtype::F32).write(&model.valid(), &out).expect("written");
+        small::export(&shape, LENGTH).write(&model.valid(), &out).expect("written");
         let plain = RunConfig {
             train: TrainConfig { lora: None, ..config(&out, lora.clone()).train },
             ..config(&out, lora.clone())
@@ -332,7 +299,7 @@ fn what_is_merged_or_written_for_peft_gives_the_models_logits() {
 
         let adapter = place.path().join(format!("adapter{number}"));
         let written =
-            export(&shape, WeightDtype::F32).write_adapter(&model.valid(), &lora, &directory, &adapter);
+            small::export(&shape, LENGTH).write_adapter(&model.valid(), &lora, &directory, &adapter);
         assert_eq!(
             written.expect("written"),
             ["adapter_model.safetensors", "adapter_config.json", "README.md"]
@@ -371,7 +338,7 @@ fn peft_reads_adapters_and_has_the_logits_of_the_merged_model() {
         }
         let (model, shape) = (trainer.model().valid(), trainer.config().model.clone());
         let paths = ["merged", "adapter"].map(|name| place.path().join(format!("{name}{number}")));
-        let export = export(&shape, WeightDtype::F32);
+        let export = small::export(&shape, LENGTH);
         export.write(&model, &paths[0]).expect("written");
         export.write_adapter(&model, &lora, &directory, &paths[1]).expect("written");
         let ids: Vec<usize> = (0..LENGTH).map(|at| at * 37 % 256).collect();

@@ -1,6 +1,6 @@
 //! The optimizers besides AdamW: Muon, and those of burn that a program gives.
 
-use burn::module::{Module, ModuleVisitor, Param, ParamGroup};
+use burn::module::{Module, ParamGroup};
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{LionConfig, ModuleOptimizer, SgdConfig};
 use burn::tensor::{Device, Tensor};
@@ -48,28 +48,7 @@ fn sgd() -> SgdConfig {
 fn step<M: LanguageModel>(trainer: &mut Trainer<M>, number: u32) -> (Step, Vec<(String, Vec<f32>)>) {
     let batches = [batch(2 * number), batch(2 * number + 1)];
     let step = trainer.step(&batches).expect("a step").expect("targets");
-    (step, parameters(trainer.model()))
-}
-
-/// The values of each parameter, by its path.
-fn parameters(model: &impl Module) -> Vec<(String, Vec<f32>)> {
-    #[derive(Default)]
-    struct Values(Vec<String>, Vec<(String, Vec<f32>)>);
-    impl ModuleVisitor for Values {
-        fn enter_module(&mut self, name: &str, _: &str) {
-            self.0.push(name.to_owned());
-        }
-        fn exit_module(&mut self, _: &str, _: &str) {
-            self.0.pop();
-        }
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let values = param.val().inner().into_data().try_to_vec::<f32>().expect("f32");
-            self.1.push((self.0.join("."), values));
-        }
-    }
-    let mut values = Values::default();
-    model.visit(&mut values);
-    values.1
+    (step, small::parameters(trainer.model()))
 }
 
 /// Asserts that a run that goes on at its fifth step has the steps and the parameters of one that was never stopped.
@@ -103,7 +82,7 @@ fn a_custom_optimizer_gets_the_rate_and_the_clipped_gradient() {
     };
     let train = config(OptimizerKind::AdamW).train;
     let mut trainer = with(TrainConfig { clip: 0.01, ..train.clone() }, SgdConfig::new());
-    let before = parameters(trainer.model());
+    let before = small::parameters(trainer.model());
     let (first, after) = step(&mut trainer, 0);
     assert!(first.grad_norm > 0.1, "{first:?}");
     let moved = before.iter().zip(&after).flat_map(|((_, before), (_, after))| before.iter().zip(after));
@@ -118,7 +97,7 @@ fn a_custom_optimizer_gets_the_rate_and_the_clipped_gradient() {
 #[test]
 fn muon_steps_the_matrices_of_the_layers_and_adamw_the_rest() {
     let (mut adamw, mut muon) = (trainer(OptimizerKind::AdamW), trainer(OptimizerKind::Muon));
-    let before = parameters(muon.model());
+    let before = small::parameters(muon.model());
     let (report, by_adamw) = step(&mut adamw, 0);
     let (_, by_muon) = step(&mut muon, 0);
     let mut hidden = 0;

@@ -7,7 +7,7 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use millstream::batch::BatchBuilder;
-use millstream::config::{SpecialTokens, TokenizerConfig};
+use millstream::config::TokenizerConfig;
 use millstream::document::Part;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Config, Cursor, Sequence, Tokens};
@@ -86,20 +86,7 @@ fn exported(config: &ModelConfig, model: &Gpt) -> Tensors {
 }
 
 fn export<'a>(config: &'a ModelConfig, tokenizer: Option<&'a str>) -> Export<'a> {
-    Export {
-        config,
-        seq_len: LENGTH,
-        tokenizer,
-        special_tokens: SpecialTokens::Text,
-        begin: None,
-        end: None,
-        ends: &[],
-        chat_template: None,
-        card: "# A model\n",
-        origin: None,
-        dtype: WeightDtype::F32,
-        shard_bytes: u64::MAX,
-    }
+    Export { tokenizer, ..small::export(config, LENGTH) }
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
+use millstream::config::SpecialTokens;
 use millstream_train::config::{ModelConfig, RunConfig, TrainConfig};
+use millstream_train::{Export, WeightDtype};
 
 use crate::numbers::values;
 
@@ -22,6 +24,45 @@ pub(crate) fn config(model: ModelConfig, seq_len: usize, train: TrainConfig) -> 
 /// A shape with grouped queries and a separate head.
 pub(crate) fn grouped() -> ModelConfig {
     ModelConfig { heads: 4, kv_heads: Some(2), tied: false, ..shape() }
+}
+
+/// The values of each parameter, by its path.
+pub(crate) fn parameters(model: &impl Module) -> Vec<(String, Vec<f32>)> {
+    #[derive(Default)]
+    struct Values(Vec<String>, Vec<(String, Vec<f32>)>);
+    impl ModuleVisitor for Values {
+        fn enter_module(&mut self, name: &str, _: &str) {
+            self.0.push(name.to_owned());
+        }
+        fn exit_module(&mut self, _: &str, _: &str) {
+            self.0.pop();
+        }
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let values = param.val().inner().into_data().try_to_vec::<f32>().expect("f32");
+            self.1.push((self.0.join("."), values));
+        }
+    }
+    let mut values = Values::default();
+    model.visit(&mut values);
+    values.1
+}
+
+/// An export of a model of rows of `seq_len` ids: its weights as they are, in one file, without a tokenizer.
+pub(crate) fn export(config: &ModelConfig, seq_len: usize) -> Export<'_> {
+    Export {
+        config,
+        seq_len,
+        tokenizer: None,
+        special_tokens: SpecialTokens::Text,
+        begin: None,
+        end: None,
+        ends: &[],
+        chat_template: None,
+        card: "# A model\n",
+        origin: None,
+        dtype: WeightDtype::F32,
+        shard_bytes: u64::MAX,
+    }
 }
 
 /// Every gradient, one after the other.
