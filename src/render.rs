@@ -140,6 +140,11 @@ impl Renderer {
         let _ = self.room.set(Room { encoder: encoder.clone(), width });
     }
 
+    /// How many ids a row has for a conversation, if rows must hold them whole.
+    pub(crate) fn row_ids(&self) -> Option<usize> {
+        self.room.get().map(|room| room.width)
+    }
+
     /// The names of the columns that a record of a table has to have as JSON, as far as the table has them.
     pub(crate) fn columns(&self) -> Vec<String> {
         match &self.task {

@@ -469,7 +469,6 @@ fn completions_are_strings_or_messages() {
     assert!(refused(&given, &messages).remedy.contains("source.0.chat.template"));
 }
 
-/// An encoder whose ids are bytes.
 /// Bytes, and one id for all special tokens.
 #[derive(Debug)]
 struct BytesAndTokens;

@@ -4,7 +4,7 @@
 //! tokenizer once that is known.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::problem::Problem;
 use crate::config::{SourceConfig, Task, TokenizerConfig};
@@ -22,8 +22,6 @@ pub(crate) struct Rendering {
     task: Task,
     /// The seed of what is drawn.
     seed: u64,
-    /// How many ids a row has for a record, if records are fitted into rows.
-    row_ids: OnceLock<usize>,
     /// The reasons for leaving records out that the log has named.
     named: Mutex<BTreeSet<String>>,
 }
@@ -39,20 +37,20 @@ impl Rendering {
             return Ok(None);
         }
         let (task, seed) = (source.task, source.drawn_seed());
-        let of = |renderer| Self { renderer, task, seed, row_ids: OnceLock::new(), named: Mutex::default() };
+        let of = |renderer| Self { renderer, task, seed, named: Mutex::default() };
         Ok(Renderer::new(index, source, tokenizer)?.map(|renderer| Arc::new(of(renderer))))
     }
 
     /// Has records fit into rows of `row_ids` ids. The first call decides.
     pub(crate) fn fit(&self, encoder: &Encoder, row_ids: usize) {
-        if self.task.reads_records() && self.row_ids.set(row_ids).is_ok() {
+        if self.task.reads_records() {
             self.renderer.fit(encoder, row_ids);
         }
     }
 
     /// How many ids a row has for a record, if records are fitted into rows.
     pub(crate) fn row_ids(&self) -> Option<usize> {
-        self.row_ids.get().copied()
+        self.renderer.row_ids()
     }
 
     /// The names of the columns that a record of a table has, as far as the table has them, in order: the same records
