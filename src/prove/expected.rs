@@ -45,6 +45,11 @@ pub(super) struct Turn {
 }
 
 impl Turn {
+    /// Where the template's prompt for the turn begins. A conversation can begin with a part of that prompt.
+    pub(super) fn prompted(&self) -> usize {
+        self.start.start.saturating_sub(self.prompt)
+    }
+
     /// The bytes that the model certainly writes.
     pub(super) fn written(&self) -> Range<usize> {
         self.start.end..self.end.start

@@ -261,9 +261,9 @@ impl Judge<'_> {
             return self.finding(FaultKind::OtherEndLearned, bytes, None, what);
         }
         let turns = self.expected.turns.iter();
-        let before = turns.rev().find(|turn| turn.start.start.saturating_sub(turn.prompt) <= bytes.start);
+        let before = turns.rev().find(|turn| turn.prompted() <= bytes.start);
         match before.filter(|turn| bytes.end <= turn.start.end) {
-            Some(turn) if bytes.start == turn.start.start - turn.prompt && bytes.end == turn.start.start => {
+            Some(turn) if bytes == (turn.prompted()..turn.start.start) => {
                 let what = "the template's prompt for the turn is learned from";
                 self.finding(FaultKind::PromptLearned, bytes, Some(turn.message), what)
             }
