@@ -1,11 +1,11 @@
 """Says what transformers renders: one line of JSON for each template, and after it one for each of its renderings.
 
-    python3 template_peer.py CHATS SNIPPETS
+    python3 template_peer.py CHATS SNIPPETS [FOLDER]
 
 Each line of CHATS is a conversation, each line of SNIPPETS a template, both in JSON. A template's line has its `template` (a
 name), its `source` and the number of its `chats`; the lines after it have `text` and `generated` (the ranges of generation
 blocks, in bytes), or `refused`: for each chat without the prompt of an answer, and with it. The templates are those of the
-snippets, rendered for the first conversations only, and all that TRL has.
+snippets, rendered for the first conversations only, all that TRL has, and all in FOLDER and the folders in it.
 
 It needs transformers, jinja2 and trl, which is not imported.
 """
@@ -59,13 +59,14 @@ def lines(path):
     return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
-def main(chats, snippets):
+def main(chats, snippets, *folders):
     chat_template_utils.datetime = Today
     chats = [json.loads(line) for line in lines(chats)]
     templates = [(source, source, FEW) for source in map(json.loads, lines(snippets))]
     (trl,) = importlib.util.find_spec("trl").submodule_search_locations
-    for path in sorted(Path(trl).rglob("*.jinja")):
-        templates.append((path.name, path.read_text(encoding="utf-8"), len(chats)))
+    for folder in (trl, *folders):
+        for path in sorted(Path(folder).rglob("*.jinja")):
+            templates.append((path.name, path.read_text(encoding="utf-8"), len(chats)))
     for name, source, count in templates:
         print(json.dumps({"template": name, "source": source, "chats": count}))
         for chat in chats[:count]:
