@@ -298,6 +298,14 @@ impl Reader {
             None => return Err(self.absent(role_key, &entries, &format!("{}.chat.fields.role", self.key))),
         };
         let role = self.role(&said)?;
+        if let Some((key, _)) = entries.iter().find(|(key, value)| key != content_key && has_choices(value)) {
+            return Err(RenderError::new(
+                format!(
+                    "its {key:?} has parts that say whether they are learned from, and they would not count"
+                ),
+                "make its content a list of parts, each with its text and \"train\"",
+            ));
+        }
         let mut about = About { role: role.clone(), learned, parts: Vec::new() };
         let mut whole = Vec::with_capacity(entries.len());
         for (key, mut value) in entries {
@@ -424,6 +432,12 @@ fn own_choice(entries: &mut Entries) -> Result<Option<bool>, RenderError> {
         choice = choice.or(Some(own));
     }
     Ok(choice)
+}
+
+/// Whether a value is a list of parts of which one says whether it is learned from.
+fn has_choices(value: &Json) -> bool {
+    let says = |part: &Json| matches!(part.get("train"), Some(Json::Bool(_)));
+    matches!(value, Json::List(parts) if parts.iter().any(says))
 }
 
 /// Checks a message's content, and takes out what its parts say of themselves.

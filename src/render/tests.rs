@@ -368,6 +368,10 @@ fn records_come_in_many_forms() {
         (json!({ "messages": [1] }), "message 1 of the conversation: it is a number"),
         (json!({ "messages": [{ "role": "user", "content": 1 }] }), "its content is a number"),
         (json!({ "messages": [{ "role": "user", "content": "", "weight": 0.5 }] }), "\"weight\""),
+        (
+            json!({ "messages": [{ "role": "user", "content": "a", "details": [{ "train": true }] }] }),
+            "\"details\"",
+        ),
         (json!([1]), "the record is a list"),
     ] {
         let error = refused(&given, &record);
