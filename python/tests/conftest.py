@@ -14,6 +14,9 @@ import pytest
 
 DEADLINE = 60.0
 
+# No test reaches the network. Set before anything of Hugging Face is imported.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
 # What is not installed is not tested, unless it is named here.
 for package in os.environ.get("MILLSTREAM_REQUIRE_PACKAGES", "").split():
     importlib.import_module(package)
