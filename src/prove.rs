@@ -94,7 +94,7 @@ pub struct Proof {
     pub unproved: u64,
     /// How many turns are learned from, to their end.
     pub turns: u64,
-    /// How many of them end with their text, without a token that stops generation.
+    /// How many of them end with their text or content, without a token that stops generation.
     pub open_turns: u64,
     /// How many of them have white space learned behind the token that ends them, which the model never writes.
     pub blanks: u64,
@@ -325,7 +325,7 @@ impl Sample {
         };
         let mut first = None;
         for without in conversation.shorter(rules.truncate == Truncate::Turns) {
-            let judged = Expected::of_conversation(conversation, ends, without)
+            let judged = Expected::of_conversation(conversation, ends, rules.ids.special, without)
                 .map_err(Finding::refused)
                 .and_then(|expected| {
                     judge(&expected, delivered, rules, || conversation.one_by_one())

@@ -4,11 +4,16 @@
 //! begins with that, the turn begins where it ends. Templates that drop earlier reasoning render the earlier messages
 //! otherwise then: the end of the prompt is looked for before the turn's content, and the difference is noted. The turn
 //! ends with the first token behind its content that stops generation.
+//!
+//! No prompt announces the turns of other roles. Such a turn is the message's content and the token right behind it.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
+use serde_json::Value;
+
 use super::conversation::{Completion, Conversation, Engine, role};
-use super::kept::Kept;
+use super::kept::{Kept, contents};
 use super::regions::regions;
 
 /// The text of a record, and who has written what in it.
@@ -25,7 +30,7 @@ pub(super) struct Expected {
     pub(super) kept: Kept,
     /// The spellings of the tokens that stop generation.
     pub(super) ends: Vec<String>,
-    /// How many turns are to be learned from whose beginning was not found.
+    /// How many turns are to be learned from and were not found.
     pub(super) lost: usize,
 }
 
@@ -34,9 +39,11 @@ pub(super) struct Expected {
 pub(super) struct Turn {
     /// The number of its message.
     pub(super) message: usize,
-    /// The model begins to write here: within this range, which is empty where the place is known.
+    /// Whether the model writes it behind a prompt. Otherwise it is the content of another role.
+    pub(super) is_prompted: bool,
+    /// It begins here: within this range, which is empty where the place is known.
     pub(super) start: Range<usize>,
-    /// The model has stopped here: where the ending token ends, up to the white space behind it.
+    /// It has ended here: where the ending token ends, up to the white space behind it.
     pub(super) end: Range<usize>,
     /// The length of the template's prompt before it.
     pub(super) prompt: usize,
@@ -50,7 +57,7 @@ impl Turn {
         self.start.start.saturating_sub(self.prompt)
     }
 
-    /// The bytes that the model certainly writes.
+    /// The bytes that are certainly learned from.
     pub(super) fn written(&self) -> Range<usize> {
         self.start.end..self.end.start
     }
@@ -68,19 +75,37 @@ impl Expected {
     pub(super) fn of_conversation(
         conversation: &Conversation,
         ends: &[String],
+        special: &HashMap<u32, String>,
         without: Range<usize>,
     ) -> Result<Self, String> {
         let left: Vec<usize> =
             (0..conversation.messages.len()).filter(|index| !without.contains(index)).collect();
         let text = conversation.engine.render(&left, &[], false)?;
         let regions = regions(conversation, &left, &text);
-        let turns =
-            Turns { engine: &*conversation.engine, left: &left, text: &text, regions: &regions, ends };
+        let turns = Turns {
+            engine: &*conversation.engine,
+            left: &left,
+            text: &text,
+            regions: &regions,
+            ends,
+            special,
+        };
         let (mut found, mut lost, mut kept) = (Vec::<Turn>::new(), 0, Kept::of(conversation, &left, &text));
-        for nth in (0..left.len()).filter(|nth| conversation.learned[left[*nth]]) {
-            match turns.turn(nth, found.last().map_or(0, |turn| turn.end.start)) {
-                Some((mut turn, is_as_prompted)) => {
+        let is_learned = |message: usize| conversation.learned[message] || conversation.in_parts[message];
+        for nth in (0..left.len()).filter(|nth| is_learned(left[*nth])) {
+            let message = &conversation.messages[left[nth]];
+            let behind = found.last().map_or(0, |turn| turn.end.start);
+            let turn = match role(message) {
+                "assistant" => turns.turn(nth, behind).map(|(turn, is_as_prompted)| {
                     kept.count_prompt(is_as_prompted);
+                    turn
+                }),
+                // `kept` counts what the template leaves out.
+                _ if !is_rendered(message, &text) => continue,
+                _ => turns.content(nth, message),
+            };
+            match turn {
+                Some(mut turn) => {
                     if conversation.in_parts[turn.message] {
                         turn.start.end = turn.end.start;
                     }
@@ -116,6 +141,7 @@ impl Expected {
         let stop = ends.iter().find(|end| text[start..].ends_with(&***end)).cloned();
         expected.turns.push(Turn {
             message: 1,
+            is_prompted: true,
             start: start..start,
             end: text.len()..text.len(),
             prompt: 0,
@@ -123,6 +149,11 @@ impl Expected {
         });
         expected
     }
+}
+
+/// Whether any text of a message's content is in the text.
+fn is_rendered(message: &Value, text: &str) -> bool {
+    contents(message).iter().any(|content| !content.is_empty() && text.contains(content.trim()))
 }
 
 /// The turns of a rendered conversation.
@@ -133,10 +164,12 @@ struct Turns<'a> {
     text: &'a str,
     regions: &'a [Option<Range<usize>>],
     ends: &'a [String],
+    /// The added tokens, with their spelling.
+    special: &'a HashMap<u32, String>,
 }
 
 impl Turns<'_> {
-    /// Turn `nth`, which begins behind byte `behind`, and whether the text before it is what the model sees when it
+    /// The assistant's turn `nth`, which begins behind byte `behind`, and whether the text before it is what the model sees when it
     /// writes. `None` if its beginning is not found.
     fn turn(&self, nth: usize, behind: usize) -> Option<(Turn, bool)> {
         let (base, prompt) = self.prompt(nth);
@@ -149,7 +182,45 @@ impl Turns<'_> {
             _ => (self.search(nth, behind, &self.opening(nth, opening)?)?, false),
         };
         let (end, stop) = self.end(nth, start.end);
-        Some((Turn { message: self.left[nth], start, end, prompt: opening.len(), stop }, is_as_prompted))
+        let (message, prompt) = (self.left[nth], opening.len());
+        Some((Turn { message, is_prompted: true, start, end, prompt, stop }, is_as_prompted))
+    }
+
+    /// Turn `nth` of another role: the content of its message, with the token behind it. White space at the content's
+    /// ends may be the template's; so may what stands between the texts of a content in parts, of which only the last is
+    /// certain. `None` if its place is not known.
+    fn content(&self, nth: usize, message: &Value) -> Option<Turn> {
+        let place = self.regions[nth].clone()?;
+        let mut texts = contents(message);
+        texts.retain(|text| !text.trim().is_empty());
+        let (first, last) = (texts.first()?, texts.last()?);
+        let (before, behind) = self.text.split_at(place.end);
+        let lead = &first[..first.len() - first.trim_start().len()];
+        let begin = place.start - if before[..place.start].ends_with(lead) { lead.len() } else { 0 };
+        let known = match texts.len() {
+            1 => place.start,
+            _ => before.strip_suffix(last.trim()).map_or(place.end, str::len),
+        };
+        let trail = &last[last.trim_end().len()..];
+        let close = place.end + if behind.starts_with(trail) { trail.len() } else { 0 };
+        let (end, stop) = match self.stop(close) {
+            Some((at, token)) => (at + token.len()..at + token.len(), Some(token.clone())),
+            None => (place.end..close, None),
+        };
+        let message = self.left[nth];
+        Some(Turn { message, is_prompted: false, start: begin..known, end, prompt: 0, stop })
+    }
+
+    /// The token at byte `at`, or one that stops generation and has only white space before it; and where it stands.
+    fn stop(&self, at: usize) -> Option<(usize, &String)> {
+        let behind = &self.text[at..];
+        let blank = behind.len() - behind.trim_start().len();
+        let here =
+            self.ends.iter().chain(self.special.values()).filter(|token| behind.starts_with(&***token));
+        let apart = self.ends.iter().filter(|end| behind[blank..].starts_with(&***end));
+        let longest = |token: &&String| token.len();
+        let here = here.max_by_key(longest).map(|token| (at, token));
+        here.or_else(|| Some((at + blank, apart.max_by_key(longest)?)))
     }
 
     /// The messages before turn `nth`, without and with the prompt for it, as far as the template renders them.

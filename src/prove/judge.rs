@@ -44,7 +44,7 @@ pub(super) struct Rules<'a> {
 pub(super) struct Judged {
     /// How many turns are learned from to their end.
     pub(super) turns: u64,
-    /// How many of them end without a token that stops generation, because the text ends there.
+    /// How many of them end without a token that stops generation: the text ends there, or they are another role's.
     pub(super) open_turns: u64,
     /// How many have white space learned behind their end.
     pub(super) blanks: u64,
@@ -134,8 +134,11 @@ impl Judge<'_> {
             |span: &Range<usize>, turn: &Turn| turn.end.start <= span.start && span.end <= turn.end.end;
         let wanted = |span: &Range<usize>| {
             let mut turns = self.expected.turns.iter();
-            let is_either = |turn: &Turn| overlaps(span, &turn.start) || is_blank(span, turn);
-            // Near a turn whose beginning was not found, nothing is known.
+            let is_either = |turn: &Turn| {
+                let is_end = if turn.is_prompted { is_blank(span, turn) } else { overlaps(span, &turn.end) };
+                is_end || overlaps(span, &turn.start)
+            };
+            // Near a turn that was not found, nothing is known.
             let is_known = self.expected.lost == 0 && !span.is_empty();
             match () {
                 () if turns.clone().any(|turn| overlaps(span, &turn.written())) => Some(true),
@@ -287,7 +290,9 @@ impl Judge<'_> {
             let id = self.delivered.ids[*last];
             let is_last = turn.end.end == self.expected.text.len();
             match &turn.stop {
-                None if is_last && !self.expected.ends.is_empty() => judged.open_turns += 1,
+                None if is_last && !self.expected.ends.is_empty() || !turn.is_prompted => {
+                    judged.open_turns += 1
+                }
                 None if self.rules.ids.special.contains_key(&id) || is_last => {}
                 None => {
                     let what = "this turn ends without a token that stops generation";

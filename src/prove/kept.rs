@@ -123,7 +123,7 @@ impl Kept {
 }
 
 /// The texts of a message's content.
-fn contents(message: &Value) -> Vec<&str> {
+pub(super) fn contents(message: &Value) -> Vec<&str> {
     match &message["content"] {
         Value::String(text) => vec![text],
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),

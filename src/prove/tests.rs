@@ -214,12 +214,20 @@ fn encode(text: &str, content: &[Range<usize>]) -> (Vec<u32>, Vec<Range<usize>>)
     (ids, spans)
 }
 
+fn special() -> HashMap<u32, String> {
+    (0..).zip(SPECIAL.map(str::to_owned)).collect()
+}
+
+fn roles(roles: &[&str]) -> Learn {
+    Learn::Roles(roles.iter().map(|role| (*role).to_owned()).collect())
+}
+
 impl Case {
     /// The ids and the mask as they should be.
     fn of(messages: &Value, write: Write, learn: &Learn) -> Self {
         let conversation = conversation(messages, write, learn);
         let ends = ["<|im_end|>", "<|user|>", "<|observation|>"].map(str::to_owned).to_vec();
-        let expected = Expected::of_conversation(&conversation, &ends, 0..0).expect("a render");
+        let expected = Expected::of_conversation(&conversation, &ends, &special(), 0..0).expect("a render");
         let contents: Vec<Range<usize>> =
             expected.contents.iter().map(|content| content.place.clone()).collect();
         let (ids, spans) = encode(&expected.text, &contents);
@@ -268,7 +276,7 @@ impl Case {
     }
 
     fn judge(&self) -> Result<(Expected, Judged), Finding> {
-        let special: HashMap<u32, String> = (0..).zip(SPECIAL.map(str::to_owned)).collect();
+        let special = special();
         let ids = Ids { tokenizer: &Pairs, special: &special };
         let rules = Rules { ids, parses: self.parses, truncate: self.truncate, pad: self.pad };
         let delivered = Delivered { ids: &self.ids, learned: &self.learned, is_whole: true };
@@ -314,12 +322,13 @@ fn thoughts() -> Value {
 #[test]
 fn what_is_right_passes_and_each_single_id_that_is_not_is_found() {
     let templates: [Write; 5] = [chatml, with_bos, strips_reasoning, glm, opens_reasoning];
-    let learns = [Learn::All, Learn::Last, Learn::Roles(vec!["user".to_owned(), "assistant".to_owned()])];
-    for (template, write) in templates.into_iter().enumerate() {
-        for messages in [talk(), plain(), thoughts()] {
-            for learn in &learns {
-                let mut case = Case::of(&messages, write, learn);
-                // White space behind a turn may be learned from, and where a user's turn begins no prompt tells.
+    let of_roles = [&["user", "assistant"][..], &["user"], &["user", "tool", "system"]].map(roles);
+    let learns = [Learn::All, Learn::Last].into_iter().chain(of_roles);
+    for learn in learns {
+        for (template, write) in templates.into_iter().enumerate() {
+            for messages in [talk(), plain(), thoughts()] {
+                let mut case = Case::of(&messages, write, &learn);
+                // White space behind a turn may be learned from, and that at the ends of another role's content.
                 let is_free = |span: &Range<usize>| {
                     let is_open = |free: &Range<usize>| free.start < span.end && span.start < free.end;
                     let is_within = |free: &Range<usize>| free.start <= span.start && span.end <= free.end;
@@ -329,14 +338,8 @@ fn what_is_right_passes_and_each_single_id_that_is_not_is_found() {
                 if let Err(finding) = case.judge() {
                     panic!("template {template}, {learn:?}: {finding:?}\n{:#?}", case.expected);
                 }
-                // GLM's prompt for the model has nothing of the header of a user.
-                let is_lost = case.expected.lost > 0;
-                assert_eq!(
-                    is_lost,
-                    template == 3 && matches!(learn, Learn::Roles(_)),
-                    "template {template}, {learn:?}"
-                );
-                for id in known.into_iter().filter(|_| !is_lost) {
+                assert_eq!(case.expected.lost, 0, "template {template}, {learn:?}");
+                for id in known {
                     case.learned[id] = !case.learned[id];
                     assert!(case.judge().is_err(), "template {template}, {learn:?}, id {id}");
                     case.learned[id] = !case.learned[id];
@@ -352,6 +355,13 @@ type Mutation = (&'static str, fn() -> Case, FaultKind);
 /// The right ids with another mask or other rules.
 fn masked(change: fn(&mut Case)) -> Case {
     let mut case = Case::right();
+    change(&mut case);
+    case
+}
+
+/// The same where users are learned from.
+fn of_users(change: fn(&mut Case)) -> Case {
+    let mut case = Case::of(&talk(), chatml, &roles(&["user"]));
     change(&mut case);
     case
 }
@@ -520,6 +530,66 @@ const MUTATIONS: &[Mutation] = &[
         },
         FaultKind::NoEnd,
     ),
+    ("nothing of users", || of_users(|case| case.learned.fill(false)), FaultKind::NothingLearned),
+    ("everything for users", || of_users(|case| case.learned.fill(true)), FaultKind::EverythingLearned),
+    ("a user's mask shifted", || of_users(|case| case.learned.rotate_right(1)), FaultKind::Shifted),
+    (
+        "a user's header learned",
+        || of_users(|case| case.learn(case.find("<|im_start|>user\n", "it rains<|im_end|>\n"), true)),
+        FaultKind::TemplateLearned,
+    ),
+    (
+        "a user's role learned",
+        || of_users(|case| case.learn(case.find("user\n", "it rains<|im_end|>\n<|im_start|>"), true)),
+        FaultKind::TemplateLearned,
+    ),
+    (
+        "the end of a user's turn not learned",
+        || of_users(|case| case.learn(case.find("<|im_end|>", "thanks"), false)),
+        FaultKind::EndMasked,
+    ),
+    (
+        "the blank behind a user's turn learned",
+        || of_users(|case| case.learn(case.find("\n", "thanks<|im_end|>"), true)),
+        FaultKind::TemplateLearned,
+    ),
+    (
+        "a part of a user's words left out",
+        || of_users(|case| case.learn(case.find("ank", "it rains<|im_end|>\n<|im_start|>user\nth"), false)),
+        FaultKind::PartMasked,
+    ),
+    (
+        "one user's turn left out",
+        || of_users(|case| case.learn(case.find("thanks<|im_end|>", "user\n"), false)),
+        FaultKind::TurnMasked,
+    ),
+    (
+        "the assistant learned for users",
+        || of_users(|case| case.learn(case.find("it rains<|im_end|>", "rain"), true)),
+        FaultKind::MessageLearned,
+    ),
+    (
+        "the results of tools for users",
+        || of_users(|case| case.learn(case.find("rain<|im_end|>", "<|im_start|>tool\n"), true)),
+        FaultKind::ToolResultLearned,
+    ),
+    (
+        "the end of the assistant's turn for users",
+        || of_users(|case| case.learn(case.find("<|im_end|>", "it rains"), true)),
+        FaultKind::OtherEndLearned,
+    ),
+    (
+        "the end of a user's turn as plain text",
+        || {
+            let mut case = Case::of(&plain(), chatml, &roles(&["user"]));
+            let end = case.find("<|im_end|>", "three");
+            (case.ids, case.spans) = encode(&case.expected.text, &[end]);
+            case.learned = vec![false; case.ids.len()];
+            case.expected.turns.clone().iter().for_each(|turn| case.learn(turn.written(), true));
+            case
+        },
+        FaultKind::NoEnd,
+    ),
 ];
 
 #[test]
@@ -572,6 +642,75 @@ fn a_message_says_itself_whether_it_is_learned_from() {
 }
 
 #[test]
+fn the_turn_of_another_role_is_its_content_with_the_token_behind_it() {
+    let written = |messages: &Value, write: Write| -> Vec<(String, Option<String>)> {
+        let case = Case::of(messages, write, &roles(&["user"]));
+        case.judge().expect("no fault");
+        let Expected { text, turns, .. } = &case.expected;
+        turns.iter().map(|turn| (text[turn.written()].to_owned(), turn.stop.clone())).collect()
+    };
+    let turn = |text: &str, stop: Option<&str>| (text.to_owned(), stop.map(str::to_owned));
+    let end = Some("<|im_end|>");
+    let with_end = [turn("one<|im_end|>", end), turn("three <|im_end|>", end)];
+    assert_eq!(written(&thoughts(), chatml), with_end);
+    // The template strips the content.
+    assert_eq!(written(&thoughts(), strips_reasoning)[1], turn("three<|im_end|>", end));
+    // The token that begins the next message ends this one.
+    let assistant = Some("<|assistant|>");
+    assert_eq!(
+        written(&plain(), glm),
+        [turn("one<|assistant|>", assistant), turn("three<|assistant|>", assistant)]
+    );
+    let lines: Write = |messages, prompt| {
+        let line = |message: &Value| format!("{}: {}\n", text(message, "role"), text(message, "content"));
+        Ok(messages.iter().map(line).collect::<String>() + if prompt { "assistant: " } else { "" })
+    };
+    assert_eq!(written(&plain(), lines), [turn("one", None), turn("three", None)]);
+    // White space may stand before a token that stops generation, and before no other one.
+    let apart: Write = |messages, prompt| Ok(chatml(messages, prompt)?.replace("<|im_end|>", " <|im_end|>"));
+    assert_eq!(written(&plain(), apart)[0], turn("one <|im_end|>", end));
+    let spaced: Write =
+        |messages, prompt| Ok(glm(messages, prompt)?.replace("<|assistant|>", " <|assistant|>"));
+    assert_eq!(written(&plain(), spaced)[0], turn("one", None));
+}
+
+#[test]
+fn the_last_part_of_another_roles_content_is_certain() {
+    let parts: Write = |messages, prompt| {
+        let content = |message: &Value| {
+            let texts =
+                message["content"].as_array().map(|parts| parts.iter().map(|part| text(part, "text")));
+            texts.map_or(text(message, "content").to_owned(), |texts| texts.collect::<Vec<_>>().join("/"))
+        };
+        let plain = |message: &Value| json!({"role": message["role"], "content": content(message)});
+        chatml(&messages.iter().map(plain).collect::<Vec<_>>(), prompt)
+    };
+    let user = json!([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]);
+    let messages = json!([{"role": "user", "content": user}, {"role": "assistant", "content": "three"}]);
+    let mut case = Case::of(&messages, parts, &roles(&["user"]));
+    assert_eq!(&case.expected.text[case.expected.turns[0].written()], "two<|im_end|>");
+    case.learn(case.find("one/", "user"), true);
+    assert_eq!(case.judge().expect("no fault").1.turns, 1);
+    case.learn(case.find("user", "<|im_start|>"), true);
+    assert_eq!(case.fault(), FaultKind::TemplateLearned);
+}
+
+#[test]
+fn content_that_cannot_be_located_is_counted_and_what_is_left_out_is_not() {
+    let of = |content: &str, write: Write| {
+        let messages = json!([{"role": "user", "content": content}, {"role": "assistant", "content": "two"}]);
+        let Expected { turns, lost, .. } = Case::of(&messages, write, &roles(&["user"])).expected;
+        (turns.len(), lost)
+    };
+    assert_eq!(of("one", chatml), (1, 0));
+    assert_eq!(of("one \u{f0000}", chatml), (0, 1));
+    assert_eq!(of(" ", chatml), (0, 1));
+    assert_eq!(of("", chatml), (0, 0));
+    let without: Write = |messages, prompt| chatml(&messages[1.min(messages.len())..], prompt);
+    assert_eq!(of("one", without), (0, 0));
+}
+
+#[test]
 fn the_first_turns_of_a_long_conversation_may_leave() {
     let mut case = Case::right();
     let shorter: Vec<Value> = talk()
@@ -621,7 +760,7 @@ fn label() -> (Sample, Vec<u32>, Vec<bool>) {
 #[test]
 fn an_id_on_both_sides_of_a_border_is_learned_from_and_counted() {
     let (sample, ids, learned) = label();
-    let special: HashMap<u32, String> = (0..).zip(SPECIAL.map(str::to_owned)).collect();
+    let special = special();
     let of = Ids { tokenizer: &Pairs, special: &special };
     let rules = Rules { ids: of, parses: false, truncate: Truncate::Turns, pad: 3 };
     let ends = ["<|endoftext|>".to_owned()];

@@ -120,6 +120,46 @@ fn what_is_learned_from_is_proved_and_the_first_fault_has_its_place() {
 }
 
 #[test]
+fn turns_of_other_roles_are_proved_and_a_proof_of_nothing_is_a_fault() {
+    let chats = Chats::new(TEMPLATE, CHATS);
+    let check = ["inspect", &chats.config(), "--mask", "--check"];
+    let learn =
+        |roles: &str| text(&[&check[..], &["--set", &format!("source.0.chat.learn={roles}")]].concat());
+    for (roles, turns, open) in
+        [("[\"user\"]", 3, 3), ("[\"system\"]", 1, 1), ("[\"assistant\", \"user\"]", 6, 3)]
+    {
+        let said = learn(roles);
+        assert!(said.starts_with(&format!("proved: {turns} turn")), "{roles}: {said}");
+        // The template writes no token behind the words of users.
+        assert!(said.contains(&format!("note: {open} turn")), "{roles}: {said}");
+    }
+    let shown = text(&["inspect", &chats.config(), "--mask", "--set", "source.0.chat.learn=[\"user\"]"]);
+    assert!(
+        shown.contains("<|user|>⟦One?⟧<|assistant|>Two.<|endoftext|><|user|>⟦Three?⟧<|assistant|>"),
+        "{shown}"
+    );
+
+    // A message says so itself.
+    let own = CHATS
+        .replace("\"One?\"", "\"One?\", \"train\": true")
+        .replace("\"Four.\"", "\"Four.\", \"train\": false");
+    let chats = Chats::new(TEMPLATE, &own);
+    let said = text(&["inspect", &chats.config(), "--mask", "--check"]);
+    assert!(said.starts_with("proved: 3 turns of 2 documents"), "{said}");
+
+    // The characters that places are found by.
+    let chats = Chats::new(
+        TEMPLATE,
+        &CHATS.replace("One?", "One\u{f0000}").lines().next().expect("a line").replace("Three?", ""),
+    );
+    let nothing =
+        ["inspect", &chats.config(), "--mask", "--check", "--set", "source.0.chat.learn=[\"user\"]"];
+    let (code, error) = failure(&nothing);
+    assert_eq!(code, 1);
+    assert!(error.contains("no turn could be proved in 1 document: the place of 1 turn "), "{error}");
+}
+
+#[test]
 fn what_a_template_drops_is_listed() {
     let template = TEMPLATE.replace("message.content", "(message.content | trim | replace('One', 'Eins'))");
     let chats = Chats::new(&template, CHATS);

@@ -81,6 +81,9 @@ impl Check {
                 );
                 return Err(Error::Verify { problem });
             }
+            if proof.turns == 0 {
+                return Err(Error::Verify { problem: no_turn(proof) });
+            }
             if json {
                 print_json(&Report { proof, mask: shares })?;
             } else {
@@ -107,6 +110,18 @@ impl Check {
     }
 }
 
+/// Why no turn was proved.
+fn no_turn(proof: &Proof) -> String {
+    let why = match proof.lost {
+        0 => "none is there to its end, or only parts of messages are learned from".to_owned(),
+        lost => format!("the place of {} in the text is unknown", count(lost, "turn")),
+    };
+    format!(
+        "no turn could be proved in {}: {why}; look at them with --mask, and at chat.learn and the template",
+        count(proof.documents, "document")
+    )
+}
+
 /// What was proved, in lines.
 fn proved(proof: &Proof) -> Vec<String> {
     let mut lines = vec![format!(
@@ -118,7 +133,7 @@ fn proved(proof: &Proof) -> Vec<String> {
     let notes = [
         (proof.plain, "are of sources without a task, and all of them is learned from", "piece"),
         (proof.unproved, "are not proved: they are rests, or cannot be read again", "piece"),
-        (proof.lost, "are not proved: where they begin in the text is unknown", "turn"),
+        (proof.lost, "are not proved: where they stand in the text is unknown", "turn"),
         (proof.open_turns, "end with their text: the template writes no token that stops generation", "turn"),
         (proof.blanks, "have white space learned behind their end, which the model never writes", "turn"),
     ];
