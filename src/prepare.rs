@@ -206,7 +206,8 @@ async fn worked(
     stop: impl Future<Output = ()> + Unpin,
 ) -> Result<Prepared> {
     let (workers, pin) = (config.pipeline.most_workers(), Pinning::new(&config.pipeline.pin)?);
-    let work = Arc::new(PrepareWork::new(source, tokenizer, targets, todo, workers, begun, progress));
+    let encoder = Encoder::new(tokenizer).counting_borders(&config.sources);
+    let work = Arc::new(PrepareWork::new(source, encoder, targets, todo, workers, begun, progress));
     let stop_at_drop = StopAtDrop(work.clone());
     let worker = |_| {
         let (work, pin) = (work.clone(), pin.clone());

@@ -6,6 +6,7 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
+mod borders;
 mod bytes;
 mod encoder;
 mod marked;

@@ -71,6 +71,10 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
     };
     shards::check(&config, &source, &*tokenizer, !stages.documents.is_empty())?;
     let encoder = tokenizer::encoder(&config.tokenizer, &tokenizer)?;
+    let encoder = match side {
+        Side::Train => encoder.counting_borders(&config.sources),
+        Side::HeldOut => encoder,
+    };
     source.fit(&encoder, &config.pipeline);
     let custom_source = match custom_source {
         Some(custom) => Some(custom.with_rendering(&config, &encoder).await?),

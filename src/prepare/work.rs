@@ -21,7 +21,7 @@ use crate::lock::DirLock;
 use crate::segment::{SegmentWriter, StoredDocument, Width};
 use crate::shards::ShardPlace;
 use crate::source::{Source, SplitDocument};
-use crate::tokenizer::{Encoder, Tokenizer};
+use crate::tokenizer::Encoder;
 
 /// How many groups are held per worker: while a reader tokenizes one of them, the others must not run out.
 const GROUPS_A_WORKER: usize = 4;
@@ -106,7 +106,7 @@ impl Drop for StopAtDrop {
 impl PrepareWork {
     pub(super) fn new(
         source: Source,
-        tokenizer: Arc<dyn Tokenizer>,
+        encoder: Encoder,
         targets: Vec<PrepareTarget>,
         todo: Vec<Job>,
         workers: usize,
@@ -115,7 +115,7 @@ impl PrepareWork {
     ) -> Self {
         Self {
             source,
-            encoder: Encoder::new(tokenizer),
+            encoder,
             targets,
             todo,
             next: AtomicUsize::new(0),

@@ -24,11 +24,6 @@ pub struct Borders {
 }
 
 impl Borders {
-    /// Whether so many ids differ that somebody should choose.
-    pub fn is_notable(&self) -> bool {
-        self.differing > 0 && self.differing * 10 >= self.borders
-    }
-
     /// Counts the borders of one document. Special tokens separate texts anyway.
     pub(super) fn count(&mut self, expected: &Expected, ids: &Ids<'_>) {
         let text = &expected.text;

@@ -770,7 +770,6 @@ fn an_id_on_both_sides_of_a_border_is_learned_from_and_counted() {
     let mut borders = Borders::default();
     borders.count(&expected, &of);
     assert_eq!(borders, Borders { borders: 1, differing: 1, overlap: 9, split: 9 });
-    assert!(borders.is_notable());
     // The opposite rule loses the answer's first letter.
     let opposite: Vec<bool> = learned.iter().enumerate().map(|(id, learned)| *learned && id > 4).collect();
     let delivered = Delivered { learned: &opposite, ..delivered };

@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
+use super::borders::Borders;
 use super::{EncodeError, MarkedText, Tokenizer};
-use crate::config::Truncate;
+use crate::config::{SourceConfig, Truncate};
 use crate::document::{Around, Document, Marks, Mask, RenderedMarks};
 use crate::error::{Error, Result, panic_message};
 use crate::segment::StoredIds;
@@ -21,13 +22,23 @@ pub struct Encoder {
     bos: Option<u32>,
     eos: Option<u32>,
     pad: Option<u32>,
+    /// For each source, the places where what is learned from begins, if they are counted.
+    borders: Arc<[Option<Borders>]>,
 }
 
 impl Encoder {
     /// Makes an encoder that puts nothing around documents.
     pub fn new(tokenizer: Arc<dyn Tokenizer>) -> Self {
         let vocab_size = tokenizer.vocab_size();
-        Self { tokenizer, vocab_size, fingerprint: Arc::default(), bos: None, eos: None, pad: None }
+        let (fingerprint, borders) = (Arc::default(), Arc::default());
+        Self { tokenizer, vocab_size, fingerprint, bos: None, eos: None, pad: None, borders }
+    }
+
+    /// Says once for each source with a task if many ids stand on both sides of the places where the model begins to
+    /// write.
+    pub(crate) fn counting_borders(self, sources: &[SourceConfig]) -> Self {
+        let borders = sources.iter().map(|source| source.task.reads_records().then(Borders::default));
+        Self { borders: borders.collect(), ..self }
     }
 
     /// Puts a token before every document.
@@ -80,7 +91,7 @@ impl Encoder {
 
     /// Appends the ids of a rendered text, which lies at `range` in the places of its marks, and what of them is not
     /// learned from, in places of `ids`. The text has all its special tokens, so nothing is put around it. If no id is
-    /// learned from, nothing is appended.
+    /// learned from, nothing is appended. Returns its [`borders`](MarkedText::borders).
     ///
     /// # Errors
     /// As [`encode`](Self::encode). Then ignore what is beyond the old length of `ids`; `mask` is as before.
@@ -91,7 +102,7 @@ impl Encoder {
         range: Range<usize>,
         ids: &mut Vec<u32>,
         mask: &mut Mask,
-    ) -> Result<(), EncodeError> {
+    ) -> Result<(u64, u64), EncodeError> {
         let (start, text) = (ids.len(), MarkedText::new(text, marks, range.start));
         let mut runs = Vec::with_capacity(text.likely_runs());
         self.tokenizer.encode_marked(&text, ids, &mut runs)?;
@@ -99,12 +110,12 @@ impl Encoder {
         let (own, kept) = (text.mask(&runs), kept(ids.len().saturating_sub(start), marks.limit));
         if own.learned_count(kept.clone()) == 0 {
             ids.truncate(start);
-            return Ok(());
+            return Ok((0, 0));
         }
         ids.truncate(start + kept.end);
         ids.drain(start..start + kept.start);
         mask.append(&own, kept, start);
-        Ok(())
+        Ok(text.borders(&runs))
     }
 
     /// Refuses ids that are beyond the vocabulary.
@@ -143,7 +154,9 @@ impl Encoder {
         let (start, text) = (ids.len(), document.text());
         let encoded = catch_unwind(AssertUnwindSafe(|| match document.marks() {
             Marks::None => self.encode(text, ids),
-            Marks::Rendered(marks) => self.encode_rendered(text, marks, document.slab_range(), ids, mask),
+            Marks::Rendered(marks) => self
+                .encode_rendered(text, marks, document.slab_range(), ids, mask)
+                .map(|borders| self.count(document, borders)),
             Marks::Lost => {
                 Err("a custom stage changed a rendered text, and does not say what of it is learned from; \
                                 give the new document its mask with Document::with_mask"
@@ -155,6 +168,15 @@ impl Encoder {
                 Err(format!("the tokenizer panicked: {}", panic_message(&*payload)).into())
             })
             .inspect_err(|_| ids.truncate(start))
+    }
+
+    fn count(&self, document: &Document, (all, joined): (u64, u64)) {
+        let file = document.files().get(document.position().file as usize);
+        if let Some(source) = file.map(|file| file.source)
+            && let Some(Some(borders)) = self.borders.get(source)
+        {
+            borders.count(source, all, joined);
+        }
     }
 
     /// The tokens around each document's own ids.
@@ -332,7 +354,7 @@ mod tests {
             let marks = RenderedMarks { breaks: vec![3], ..marks };
             let (mut ids, mut mask) = (Vec::new(), Mask::default());
             let encoder = Encoder::new(Arc::new(Mute));
-            encoder.encode_rendered("abcdef", &marks, 0..6, &mut ids, &mut mask).map(|()| mask)
+            encoder.encode_rendered("abcdef", &marks, 0..6, &mut ids, &mut mask).map(|_| mask)
         };
         assert_eq!(encode(3..6), Ok(Mask::learning([3..6], 6)));
         let problem = encode(4..6).expect_err("a border").to_string();

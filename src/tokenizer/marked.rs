@@ -148,6 +148,17 @@ impl<'a> MarkedText<'a> {
         Ok(())
     }
 
+    /// How many places there are where what is learned from begins behind other text, and how many of them are within an
+    /// id.
+    pub(crate) fn borders(&self, runs: &[Run]) -> (u64, u64) {
+        let starts = self.learned().map(|range| range.start).filter(|start| *start > 0);
+        let is_joined = |start| {
+            let nth = runs.partition_point(|run| run.bytes.end <= start);
+            runs.get(nth).is_some_and(|run| run.bytes.start < start)
+        };
+        starts.fold((0, 0), |(all, joined), start| (all + 1, joined + u64::from(is_joined(start))))
+    }
+
     /// What is not learned from, in places of the ids that the runs count. An id that overlaps a learned byte is
     /// learned.
     pub(crate) fn mask(&self, runs: &[Run]) -> Mask {
@@ -251,5 +262,22 @@ mod tests {
         let marked = MarkedText::new("0123456789", &marks, 3);
         let runs = [0..2, 1..3, 1..3, 3..6, 5..7, 8..10].map(|bytes| Run { bytes, ids: 2 });
         assert_eq!(marked.mask(&runs), Mask::learning([2..6, 8..10], 12));
+    }
+
+    #[test]
+    fn an_id_may_stand_on_both_sides_of_a_border() {
+        let marks = marks(&[], &[], &[0..1, 4..6, 8..10], 10);
+        let marked = MarkedText::new("0123456789", &marks, 3);
+        let of = |ends: &[usize]| {
+            let mut at = 0;
+            let runs = ends.iter().map(|end| Run { bytes: std::mem::replace(&mut at, *end)..*end, ids: 1 });
+            marked.borders(&runs.collect::<Vec<_>>())
+        };
+        // Nothing stands before the first range.
+        assert_eq!(of(&[1, 4, 6, 8, 10]), (2, 0));
+        assert_eq!(of(&[1, 5, 8, 10]), (2, 1));
+        assert_eq!(of(&[2, 3, 5, 9, 10]), (2, 2));
+        // A text that was cut has no ids at its end.
+        assert_eq!(of(&[2, 3, 5]), (2, 1));
     }
 }

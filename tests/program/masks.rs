@@ -160,6 +160,35 @@ fn turns_of_other_roles_are_proved_and_a_proof_of_nothing_is_a_fault() {
 }
 
 #[test]
+fn many_ids_on_both_sides_of_a_border_are_said_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let record = |nth: usize| {
+        let (prompt, completion) = (format!("{nth} is it good? Label: "), ["positive", "negative"][nth % 2]);
+        serde_json::json!({"prompt": prompt, "completion": completion}).to_string() + "\n"
+    };
+    let records = directory.path().join("labels.jsonl");
+    std::fs::write(&records, (0..60).map(record).collect::<String>()).expect("a file");
+    let config = directory.path().join("run.toml");
+    let text = format!(
+        "[[source]]\nkind = \"jsonl\"\npaths = [{records:?}]\ntask = \"completion\"\n[tokenizer]\neos = \
+         \"<|endoftext|>\"\ntrain = {{ vocab_size = 300 }}\n[pipeline]\nlanes = 1\nseq_len = 64\nbatch_size = 4\n\
+         epochs = 1\npack = \"best_fit\"\nuneven = \"pad\"\nlast = \"short\"\n"
+    );
+    std::fs::write(&config, text).expect("a file");
+    let said = |more: &[&str]| {
+        let output = run(&[&["inspect", &shown(&config), "--mask", "-n", "99"], more].concat());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{error}");
+        let counts = String::from_utf8_lossy(&output.stdout).lines().last().unwrap_or_default().to_owned();
+        (counts, error.matches("source.0.chat.border").count())
+    };
+    let (counts, times) = said(&[]);
+    assert!(counts.starts_with("borders: 60, of which 60 have other ids"), "{counts}");
+    assert_eq!(times, 1);
+    assert_eq!(said(&["--set", "source.0.chat.border=\"split\""]).1, 0);
+}
+
+#[test]
 fn what_a_template_drops_is_listed() {
     let template = TEMPLATE.replace("message.content", "(message.content | trim | replace('One', 'Eins'))");
     let chats = Chats::new(&template, CHATS);

@@ -96,13 +96,6 @@ impl Check {
                 print_line(&borders(&proof.borders))?;
             }
         }
-        if let Some(proof) = proof.filter(|proof| proof.borders.is_notable()) {
-            let Borders { borders, differing, .. } = proof.borders;
-            progress::say(&format!(
-                "at {differing} of {borders} places where the model begins to write, the text before it changes the ids \
-                 of what it writes; with chat.border = \"split\" it learns the ids that it will see"
-            ));
-        }
         if has_fault {
             progress::say("the mask has a fault; --check says which, and where");
         }
