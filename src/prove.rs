@@ -325,7 +325,7 @@ impl Sample {
         };
         let mut first = None;
         for without in conversation.shorter(rules.truncate == Truncate::Turns) {
-            let judged = Expected::of_conversation(conversation, ends, rules.ids.special, without)
+            let judged = Expected::of_conversation(conversation, ends, rules.ids, without)
                 .map_err(Finding::refused)
                 .and_then(|expected| {
                     judge(&expected, delivered, rules, || conversation.one_by_one())

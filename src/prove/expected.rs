@@ -7,7 +7,6 @@
 //!
 //! No prompt announces the turns of other roles. Such a turn is the message's content and the token right behind it.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use serde_json::Value;
@@ -15,6 +14,7 @@ use serde_json::Value;
 use super::conversation::{Completion, Conversation, Engine, role};
 use super::kept::{Kept, contents};
 use super::regions::regions;
+use super::spans::Ids;
 
 /// The text of a record, and who has written what in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,21 +75,15 @@ impl Expected {
     pub(super) fn of_conversation(
         conversation: &Conversation,
         ends: &[String],
-        special: &HashMap<u32, String>,
+        ids: Ids<'_>,
         without: Range<usize>,
     ) -> Result<Self, String> {
         let left: Vec<usize> =
             (0..conversation.messages.len()).filter(|index| !without.contains(index)).collect();
         let text = conversation.engine.render(&left, &[], false)?;
         let regions = regions(conversation, &left, &text);
-        let turns = Turns {
-            engine: &*conversation.engine,
-            left: &left,
-            text: &text,
-            regions: &regions,
-            ends,
-            special,
-        };
+        let turns =
+            Turns { engine: &*conversation.engine, left: &left, text: &text, regions: &regions, ends, ids };
         let (mut found, mut lost, mut kept) = (Vec::<Turn>::new(), 0, Kept::of(conversation, &left, &text));
         let is_learned = |message: usize| conversation.learned[message] || conversation.in_parts[message];
         for nth in (0..left.len()).filter(|nth| is_learned(left[*nth])) {
@@ -164,8 +158,7 @@ struct Turns<'a> {
     text: &'a str,
     regions: &'a [Option<Range<usize>>],
     ends: &'a [String],
-    /// The added tokens, with their spelling.
-    special: &'a HashMap<u32, String>,
+    ids: Ids<'a>,
 }
 
 impl Turns<'_> {
@@ -215,9 +208,10 @@ impl Turns<'_> {
     fn stop(&self, at: usize) -> Option<(usize, &String)> {
         let behind = &self.text[at..];
         let blank = behind.len() - behind.trim_start().len();
+        let ends = self.ends.iter().filter(|end| self.ids.tokenizer.id(end).is_some());
         let here =
-            self.ends.iter().chain(self.special.values()).filter(|token| behind.starts_with(&***token));
-        let apart = self.ends.iter().filter(|end| behind[blank..].starts_with(&***end));
+            ends.clone().chain(self.ids.special.values()).filter(|token| behind.starts_with(&***token));
+        let apart = ends.filter(|end| behind[blank..].starts_with(&***end));
         let longest = |token: &&String| token.len();
         let here = here.max_by_key(longest).map(|token| (at, token));
         here.or_else(|| Some((at + blank, apart.max_by_key(longest)?)))

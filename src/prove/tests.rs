@@ -226,8 +226,10 @@ impl Case {
     /// The ids and the mask as they should be.
     fn of(messages: &Value, write: Write, learn: &Learn) -> Self {
         let conversation = conversation(messages, write, learn);
-        let ends = ["<|im_end|>", "<|user|>", "<|observation|>"].map(str::to_owned).to_vec();
-        let expected = Expected::of_conversation(&conversation, &ends, &special(), 0..0).expect("a render");
+        let ends = ["<|im_end|>", "<|user|>", "<|observation|>", "<end>"].map(str::to_owned).to_vec();
+        let special = special();
+        let ids = Ids { tokenizer: &Pairs, special: &special };
+        let expected = Expected::of_conversation(&conversation, &ends, ids, 0..0).expect("a render");
         let contents: Vec<Range<usize>> =
             expected.contents.iter().map(|content| content.place.clone()).collect();
         let (ids, spans) = encode(&expected.text, &contents);
@@ -669,6 +671,9 @@ fn the_turn_of_another_role_is_its_content_with_the_token_behind_it() {
     // White space may stand before a token that stops generation, and before no other one.
     let apart: Write = |messages, prompt| Ok(chatml(messages, prompt)?.replace("<|im_end|>", " <|im_end|>"));
     assert_eq!(written(&plain(), apart)[0], turn("one <|im_end|>", end));
+    // The tokenizer has no such token.
+    let spelled: Write = |messages, prompt| Ok(chatml(messages, prompt)?.replace("<|im_end|>", "<end>"));
+    assert_eq!(written(&plain(), spelled)[0], turn("one", None));
     let spaced: Write =
         |messages, prompt| Ok(glm(messages, prompt)?.replace("<|assistant|>", " <|assistant|>"));
     assert_eq!(written(&plain(), spaced)[0], turn("one", None));

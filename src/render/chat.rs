@@ -293,7 +293,7 @@ impl Chat {
             // Some templates write white space before it.
             Some(token)
                 if structure[end..token.start].trim().is_empty()
-                    && self.settings.eos.as_deref() == Some(&structure[token.clone()]) =>
+                    && self.ends().iter().any(|end| *end == structure[token.clone()]) =>
             {
                 token.end
             }

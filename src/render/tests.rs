@@ -244,6 +244,11 @@ fn only_some_turns_can_be_learned_from() {
     assert_eq!(learned(&text), ["1", "2", "4", "5", "6"].map(|text| text.to_owned() + "<|im_end|>"));
     let user = chat(&[("u", "1")]);
     assert_eq!(left_out(&Given::new(CHATML), &user), "no turn of it is learned from");
+    // White space may stand before what ends a turn.
+    let (spaced, roles) =
+        (CHATML.replace("<|im_end|>", "\\n<|im_end|>"), Learn::Roles(vec!["user".to_owned()]));
+    let text = rendered(&Given::new(&spaced).learning(roles).renderer(), &record);
+    assert_eq!(learned(&text), ["1\n<|im_end|>", "5\n<|im_end|>"]);
 }
 
 #[test]
