@@ -8,6 +8,9 @@
 //!   others are encoded with a file that never does.
 //! - Added tokens that are not marked as special are cut out of every text. They are text in what somebody wrote, so
 //!   stretches are encoded with a file that marks them.
+//! - Unigram's model has the special tokens among its pieces, and finds them in plain text. A stretch in which it has
+//!   found one is encoded again with a file without these pieces, as SentencePiece itself encodes it. The library would
+//!   give the special token; transformers' `sanitize_control_tokens` refuses such a text.
 //!
 //! If special tokens are sought after normalizing, a stretch is not normalized on its own. Such a text is encoded as a
 //! whole, with special tokens parsed. Where that finds others than the template wrote, it goes by stretches.
@@ -38,6 +41,8 @@ pub(super) struct MarkedEncoder {
     whole: Option<Engines>,
     /// Encodes stretches of plain text; `None` if special tokens are parsed in all text.
     stretches: Option<Engines>,
+    /// Encodes stretches in which the model has found special tokens by itself; `None` if it finds none.
+    without: Option<Engines>,
 }
 
 #[derive(Clone, Copy)]
@@ -84,6 +89,8 @@ struct Change {
     never_prepends: bool,
     /// Parses special tokens.
     parses: bool,
+    /// Takes the special tokens out of the model's pieces. To be used with `marks`.
+    unlists: bool,
 }
 
 impl MarkedEncoder {
@@ -110,6 +117,7 @@ impl MarkedEncoder {
         let unknown = tokens.iter().find(|(spelling, token)| outline.is_unknown(spelling, token.id));
         let unknown = unknown.map(|(spelling, token)| (spelling.clone(), token.id));
         let ids = tokens.values().map(|token| token.id);
+        let without = Change { marks: true, unlists: true, ..Change::default() };
         Ok(Self {
             ids: ids.filter(|id| unknown.as_ref().is_none_or(|(_, unknown)| unknown != id)).collect(),
             unknown: unknown.map(|(spelling, _)| spelling),
@@ -117,6 +125,7 @@ impl MarkedEncoder {
             tokens,
             whole: (!is_text || is_sought_normalized).then(|| engines(whole)),
             stretches: is_text.then(|| engines(Change { marks, ..Change::default() })),
+            without: outline.finds_special().then(|| engines(without)),
         })
     }
 
@@ -182,12 +191,35 @@ impl MarkedEncoder {
                     }
                     done = end;
                     if start < end {
-                        stretches.encode(own, text, start..end, ids, runs)?;
+                        self.encode_stretch(own, stretches, text, start..end, ids, runs)?;
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    fn encode_stretch(
+        &self,
+        own: &Loaded,
+        stretches: &Engines,
+        text: &MarkedText<'_>,
+        range: Range<usize>,
+        ids: &mut Vec<u32>,
+        runs: &mut Vec<Run>,
+    ) -> Result<(), EncodeError> {
+        let (start, first) = (ids.len(), runs.len());
+        stretches.encode(own, text, range.clone(), ids, runs)?;
+        let Some(without) = &self.without else { return Ok(()) };
+        let has_unknown = |unknown: &String| text.text()[range.clone()].contains(unknown.as_str());
+        if !ids[start..].iter().any(|id| self.ids.contains(id))
+            && !self.unknown.as_ref().is_some_and(has_unknown)
+        {
+            return Ok(());
+        }
+        ids.truncate(start);
+        runs.truncate(first);
+        without.encode(own, text, range, ids, runs)
     }
 
     /// The token of a spelling that the template wrote.
@@ -284,6 +316,14 @@ impl Change {
                 }
             }
         }
+        if self.unlists {
+            if !Outline::read(json)?.replaces_spaces() {
+                let problem = "its model finds special tokens in plain text, and this text has one; take the document \
+                               out, or set tokenizer.special_tokens = \"parse\"";
+                return Err(problem.to_owned());
+            }
+            unlist(&mut file);
+        }
         if self.never_prepends
             && let Some(pre_tokenizer) = file.get_mut("pre_tokenizer")
         {
@@ -301,6 +341,30 @@ fn is_written(token: &Added) -> bool {
 /// Whether an added token is more than vocabulary, by its spelling: words and white space are that wherever they stand.
 fn is_control(spelling: &str) -> bool {
     !spelling.chars().all(|c| c.is_alphanumeric() || c.is_whitespace() || matches!(c, '▁' | '_' | '\'' | '-'))
+}
+
+/// Takes special tokens out of the pieces of Unigram's model. Each leaves its place and its score to a piece that no text
+/// has, so that everything else stays as it is: the model gets no spaces.
+fn unlist(file: &mut Value) {
+    let tokens = file["added_tokens"].as_array();
+    let is_special = |token: &&Value| token["special"] == true;
+    let special: HashSet<String> = (tokens.into_iter().flatten().filter(is_special))
+        .filter_map(|token| token["content"].as_str().map(str::to_owned))
+        .collect();
+    let mut unlisted = HashSet::new();
+    let pieces = file["model"]["vocab"].as_array_mut().into_iter().flatten();
+    for piece in pieces.filter_map(|entry| entry.get_mut(0)) {
+        if let Value::String(spelling) = piece
+            && special.contains(spelling)
+        {
+            unlisted.insert(spelling.clone());
+            spelling.insert(0, ' ');
+        }
+    }
+    // They would get other ids, beyond the model's.
+    if let Some(tokens) = file["added_tokens"].as_array_mut() {
+        tokens.retain(|token| token["content"].as_str().is_none_or(|content| !unlisted.contains(content)));
+    }
 }
 
 /// Lets a pre-tokenizer, or the steps of one, put nothing before the text's beginning alone.

@@ -51,6 +51,8 @@ pub(super) struct Outline {
 /// The model without its vocabulary.
 #[derive(Default, Deserialize)]
 struct Model {
+    #[serde(default, rename = "type")]
+    kind: Option<String>,
     #[serde(default)]
     unk_token: Option<String>,
     /// Unigram's.
@@ -95,6 +97,24 @@ impl Outline {
     /// Whether a token stands for text that the vocabulary does not have.
     pub(super) fn is_unknown(&self, spelling: &str, id: u32) -> bool {
         self.model.unk_token.as_deref() == Some(spelling) || self.model.unk_id == Some(id)
+    }
+
+    /// Whether the model may find its special tokens in any text, because they are among its pieces.
+    pub(super) fn finds_special(&self) -> bool {
+        // Old files do not name it.
+        self.model.kind.as_deref().map_or(self.model.unk_id.is_some(), |kind| kind == "Unigram")
+    }
+
+    /// Whether no text that the model gets has a space.
+    pub(super) fn replaces_spaces(&self) -> bool {
+        let is_space = |step: &Value| step["pattern"]["String"] == " ";
+        let last = steps(&self.normalizer, "normalizers").into_iter().next_back();
+        let mut cuts = steps(&self.pre_tokenizer, "pretokenizers").into_iter();
+        last.is_some_and(|step| {
+            is_space(step) && step["content"].as_str().is_some_and(|text| !text.contains(' '))
+        }) || cuts.any(|step| {
+            step["type"] == "WhitespaceSplit" || step["type"] == "Metaspace" && step["replacement"] != " "
+        })
     }
 
     /// Whether tokens are spelled in letters that stand for bytes.

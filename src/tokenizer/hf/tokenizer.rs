@@ -21,11 +21,12 @@ use crate::tokenizer::{EncodeError, MarkedText, Run, Tokenizer, Wanted};
 /// engine refuses, every time.
 ///
 /// With [`SpecialTokens::Text`], special tokens within a text are plain text. Added tokens that the file does
-/// not mark as special are part of its vocabulary and are always recognised.
+/// not mark as special are part of its vocabulary and are always recognised. A Unigram model has its special tokens among
+/// its pieces, and finds them in plain text.
 ///
 /// Conversations that a chat template rendered are stricter: of the added tokens only words and white space are
 /// recognised in what somebody wrote. `<think>` or `[INST]` is text there, whether the file marks it as special or not,
-/// because the template writes such tokens itself.
+/// because the template writes such tokens itself. That holds for Unigram models, too.
 pub struct HfTokenizer {
     pub(super) loaded: Loaded,
     /// What rendered texts are encoded with, once there are any.

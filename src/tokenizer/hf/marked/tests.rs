@@ -22,8 +22,6 @@ struct Case {
     is_covered: bool,
     /// Whether a token before a text leaves the ids of the text as they are.
     is_apart: bool,
-    /// Whether the model has its special tokens in its own vocabulary, and so finds them in plain text.
-    has_its_tokens: bool,
     text: Encoder,
     parse: Encoder,
     reference: Reference,
@@ -40,7 +38,6 @@ impl Case {
             tokens,
             is_covered: true,
             is_apart: true,
-            has_its_tokens: json["model"]["type"] == "Unigram",
             text: encoder(SpecialTokens::Text),
             parse: encoder(SpecialTokens::Parse),
             reference: Reference::from_bytes(json.to_string()).expect("it loads"),
@@ -267,7 +264,7 @@ proptest! {
                     Written::Text(_) => None,
                 })
                 .collect();
-            prop_assert!(case.has_its_tokens || of == expected, "{} {:?} {:?}", case.name, text, of);
+            prop_assert_eq!(of, expected, "{} {:?}", case.name, text);
             prop_assert_eq!(encoded(&case.parse, &text, &marks).0, case.right(&text).0, "{} {:?}", case.name, text);
         }
     }
@@ -348,6 +345,80 @@ fn words_and_white_space_are_vocabulary_wherever_they_stand() {
     for token in ["<think>", "[INST]", "<|im_end|>", "</s>", "<｜User｜>", "<table>", "{{"] {
         assert!(super::is_control(token), "{token:?}");
     }
+}
+
+/// The small Unigram model with more pieces, more added tokens, and another change.
+fn unigram(pieces: &[&str], added: &[Value], change: impl Fn(&mut Value)) -> Encoder {
+    let mut file: Value =
+        serde_json::from_str(include_str!("../../../../tests/data/tokenizers/unigram.json")).expect("JSON");
+    let vocab = file["model"]["vocab"].as_array_mut().expect("pieces");
+    vocab.extend(pieces.iter().map(|piece| json!([piece, if piece.len() > 1 { 0.0 } else { -5.0 }])));
+    file["added_tokens"].as_array_mut().expect("tokens").extend(added.iter().cloned());
+    change(&mut file);
+    let tokenizer =
+        HfTokenizer::from_json("unigram", file.to_string(), SpecialTokens::Text).expect("it loads");
+    Encoder::new(Arc::new(tokenizer))
+}
+
+/// The ids of what somebody wrote, and the text of each.
+fn of_content(encoder: &Encoder, text: &str) -> Result<(Vec<u32>, Vec<String>), String> {
+    let mut ids = Vec::new();
+    let marks = marks(text, Vec::new(), &[0..text.len()]);
+    let encoded = encoder.encode_rendered(text, &marks, 0..text.len(), &mut ids, &mut Mask::default());
+    encoded.map_err(|problem| problem.to_string())?;
+    let texts = ids.iter().map(|id| encoder.tokenizer().decode(&[*id])).collect();
+    Ok((ids, texts))
+}
+
+/// transformers' `split_special_tokens` gives the special tokens here.
+#[test]
+fn a_unigram_model_does_not_find_its_special_tokens_in_what_somebody_wrote() {
+    let encoder = unigram(&["<", ">"], &[], |_| ());
+    let (mut plain, id) = (Vec::new(), |token: &str| encoder.tokenizer().id(token).expect("a token"));
+    encoder.encode("<unk></s>", &mut plain).expect("ids");
+    assert!(plain.contains(&id("<unk>")) && plain.contains(&id("</s>")), "the model finds them: {plain:?}");
+    let (ids, texts) = of_content(&encoder, "<unk></s>").expect("ids");
+    assert_eq!(texts.concat(), "<unk></s>");
+    assert!(!ids.iter().any(|found| *found == id("<unk>") || *found == id("</s>")), "{ids:?}");
+    assert!(!of_content(&encoder, "<unk>").expect("ids").0.contains(&id("<unk>")));
+    // Text without them has the ids that it had.
+    let (mut plain, text) = (Vec::new(), "the mill < s > ☃ mills");
+    encoder.encode(text, &mut plain).expect("ids");
+    assert!(plain.contains(&id("<unk>")), "the snowman is unknown");
+    assert_eq!(of_content(&encoder, text).expect("ids").0, plain);
+    let with = format!("</s>{text}");
+    assert!(of_content(&encoder, &with).expect("ids").0.contains(&id("<unk>")), "and stays so");
+}
+
+#[test]
+fn other_added_tokens_of_a_unigram_model_keep_their_ids() {
+    let added = |id: u64, content: &str| {
+        json!({
+            "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+            "special": false,
+        })
+    };
+    let encoder = unigram(
+        &["<", ">", "<think>"],
+        &[added(302, "<think>"), added(303, "[X]"), added(304, "covid")],
+        |_| (),
+    );
+    let id = |token: &str| encoder.tokenizer().id(token).expect("a token");
+    assert_eq!([id("<think>"), id("[X]"), id("covid")], [302, 303, 304]);
+    let (ids, texts) = of_content(&encoder, "<think>covid").expect("ids");
+    assert_eq!(texts.concat(), "<think>covid");
+    assert!(ids.contains(&304) && !ids.contains(&302), "{ids:?}");
+    assert!(!of_content(&encoder, "<s>[X]covid").expect("ids").0.contains(&303));
+}
+
+#[test]
+fn a_unigram_model_that_gets_spaces_refuses_a_content_with_its_special_tokens() {
+    let encoder = unigram(&[], &[], |file| {
+        (file["normalizer"], file["pre_tokenizer"]) = (Value::Null, Value::Null);
+    });
+    of_content(&encoder, "the mill").expect("ids");
+    let problem = of_content(&encoder, "the </s> mill").expect_err("a special token");
+    assert!(problem.contains("tokenizer.special_tokens = \"parse\""), "{problem}");
 }
 
 #[test]
