@@ -1,9 +1,12 @@
 //! The chat templates beside a tokenizer, and its special tokens by the names that templates know them by.
 //!
 //! They are found as transformers finds them. Templates in files of their own hide those of `tokenizer_config.json`; the
-//! `chat_template.json` of older multimodal models counts only where there is no other template.
+//! `chat_template.json` of older multimodal models counts only where there is no other template. Special tokens of
+//! `special_tokens_map.json` come before those of a `tokenizer_config.json` from the time before that had all of them.
 
 use std::path::Path;
+
+use serde::Deserialize;
 
 use crate::bounded;
 use crate::error::{Error, Result};
@@ -14,6 +17,11 @@ const MORE_TEMPLATES: &str = "additional_chat_templates";
 const OLD_TEMPLATE: &str = "chat_template.json";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 const TOKENS_MAP: &str = "special_tokens_map.json";
+
+/// What each tokenizer of transformers has a name for.
+const NAMED: [&str; 7] =
+    ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
+const PAD: &str = "pad_token";
 
 /// The key of a template in JSON.
 const KEY: &str = "chat_template";
@@ -47,10 +55,8 @@ impl TemplateFiles {
             let path = directory.join(OLD_TEMPLATE);
             templates = named(&path, &object(&path)?)?;
         }
-        let mut tokens = Vec::new();
-        add_tokens(&mut tokens, &config);
-        add_tokens(&mut tokens, &object(&directory.join(TOKENS_MAP))?);
-        Ok(Self { templates, tokens })
+        let map = object(&directory.join(TOKENS_MAP))?;
+        Ok(Self { templates, tokens: tokens(&config, &map, || pad(tokenizer)) })
     }
 }
 
@@ -128,23 +134,48 @@ fn put(templates: &mut Vec<(String, String)>, name: String, source: String) {
     }
 }
 
-/// Adds the special tokens of a file that are not known yet. Models can have tokens of their own: under more names that
-/// end in `_token`, and in `extra_special_tokens`.
-fn add_tokens(tokens: &mut Vec<(String, String)>, json: &Json) {
-    let Json::Object(entries) = json else { return };
-    let own = entries.iter().filter(|(name, _)| name.ends_with("_token"));
-    let extra = match json.get("extra_special_tokens") {
-        Some(Json::Object(extra)) => extra.as_slice(),
-        _ => &[],
-    };
-    for (name, value) in own.chain(extra) {
+/// The special tokens by their names. Models can have tokens of their own: under more names that end in `_token`, and in
+/// `extra_special_tokens`. `pad` gives a token for a file that does not name one.
+fn tokens(config: &Json, map: &Json, pad: impl FnOnce() -> Option<String>) -> Vec<(String, String)> {
+    let none = Json::Object(Vec::new());
+    // A config that describes the added tokens has all that the map has.
+    let map = if config.get("added_tokens_decoder").is_some() { &none } else { map };
+    let is_named = |name: &str| NAMED.contains(&name);
+    let is_late = |(name, value): &&(String, Json)| !is_named(name) && value.as_str().is_some();
+    let extra =
+        [config, map].into_iter().filter_map(|json| json.get("extra_special_tokens")).flat_map(entries);
+    let of = |json| entries(json).iter().filter(|entry| entry.0.ends_with("_token"));
+    let early = of(config).filter(|entry| !is_late(entry));
+    let all = early.chain(of(map)).chain(of(config).filter(is_late)).chain(extra);
+    let mut tokens: Vec<(String, String)> = Vec::new();
+    for (name, value) in all {
+        // The last one counts, and a null is none.
+        tokens.retain(|(known, _)| known != name);
         let spelling = value.as_str().or_else(|| value.get("content")?.as_str());
-        if let Some(spelling) = spelling
-            && tokens.iter().all(|(known, _)| known != name)
-        {
-            tokens.push((name.clone(), spelling.to_owned()));
-        }
+        tokens.extend(spelling.map(|spelling| (name.clone(), spelling.to_owned())));
     }
+    if config.get(PAD).or(map.get(PAD)).is_none() {
+        tokens.extend(pad().map(|token| (PAD.to_owned(), token)));
+    }
+    tokens
+}
+
+fn entries(json: &Json) -> &[(String, Json)] {
+    if let Json::Object(entries) = json { entries } else { &[] }
+}
+
+/// The token that a `tokenizer.json` pads texts with. Whoever opens the tokenizer says what is wrong with it.
+fn pad(tokenizer: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct File {
+        padding: Option<Padding>,
+    }
+    #[derive(Deserialize)]
+    struct Padding {
+        pad_token: String,
+    }
+    let file: File = serde_json::from_slice(&bounded::read(tokenizer, MOST).ok()?).ok()?;
+    file.padding.map(|padding| padding.pad_token)
 }
 
 /// The JSON object in a file, which is empty if there is no such file.
@@ -175,6 +206,11 @@ fn broken(path: &Path, problem: impl Into<String>) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::process::Command;
+
+    use serde_json::{Value, json};
+
     use super::*;
 
     struct Folder(tempfile::TempDir);
@@ -223,15 +259,110 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_the_config_come_before_those_of_the_map() {
+    fn tokens_of_the_map_come_before_those_of_a_config_that_does_not_describe_all() {
         let folder = Folder::new();
-        let config = r#"{"bos_token": {"content": "<s>"}, "eos_token": null, "image_token": "<image>",
-            "model_max_length": 5, "add_bos_token": true, "extra_special_tokens": {"boi_token": "<boi>"}}"#;
-        folder.put(TOKENIZER_CONFIG, config);
-        folder.put(TOKENS_MAP, r#"{"bos_token": "<other>", "eos_token": {"content": "</s>"}}"#);
-        let expected =
-            [("bos_token", "<s>"), ("image_token", "<image>"), ("boi_token", "<boi>"), ("eos_token", "</s>")];
-        assert_eq!(folder.read().expect("tokens").tokens, pairs(&expected));
+        let config = r#""bos_token": {"content": "<s>"}, "eos_token": "</s>", "image_token": "<image>", "unk_token": "?",
+            "model_max_length": 5, "add_bos_token": true, "extra_special_tokens": {"boi_token": "<boi>"}"#;
+        folder.put(TOKENIZER_CONFIG, &format!("{{{config}}}"));
+        let map = r#"{"bos_token": "<other>", "eos_token": {"content": "<end>"}, "unk_token": null, "image_token": "x"}"#;
+        folder.put(TOKENS_MAP, map);
+        let sorted = || {
+            let mut tokens = folder.read().expect("tokens").tokens;
+            tokens.sort();
+            tokens
+        };
+        let own = [
+            ("boi_token", "<boi>"),
+            ("bos_token", "<other>"),
+            ("eos_token", "<end>"),
+            ("image_token", "<image>"),
+        ];
+        assert_eq!(sorted(), pairs(&own));
+        folder.put("tokenizer.json", r#"{"padding": {"pad_token": "<pad>", "pad_id": 0}}"#);
+        assert!(sorted().contains(&(PAD.to_owned(), "<pad>".to_owned())));
+        folder.put(
+            TOKENIZER_CONFIG,
+            &format!(r#"{{{config}, "added_tokens_decoder": {{}}, "pad_token": null}}"#),
+        );
+        let own = [
+            ("boi_token", "<boi>"),
+            ("bos_token", "<s>"),
+            ("eos_token", "</s>"),
+            ("image_token", "<image>"),
+            ("unk_token", "?"),
+        ];
+        assert_eq!(sorted(), pairs(&own));
+    }
+
+    /// What a file says of a token: nothing, null, its spelling, or a description of it.
+    fn token(nth: usize, spelling: &str) -> Option<Value> {
+        match nth % 4 {
+            0 => None,
+            1 => Some(Value::Null),
+            2 => Some(spelling.into()),
+            _ => Some(json!({"__type": "AddedToken", "content": spelling, "lstrip": false, "rstrip": false,
+                "normalized": false, "single_word": false, "special": true})),
+        }
+    }
+
+    #[test]
+    fn templates_get_the_tokens_that_they_get_from_transformers() {
+        let Some(python) = std::env::var_os("TORCH_PYTHON") else {
+            let how = "set TORCH_PYTHON to a Python with transformers";
+            assert!(std::env::var_os("MILLSTREAM_REQUIRE_TORCH").is_none(), "{how}");
+            eprintln!("skipped: templates_get_the_tokens_that_they_get_from_transformers: {how}");
+            return;
+        };
+        let root = tempfile::tempdir().expect("a directory");
+        let folders: Vec<_> = (0..256).map(|nth| root.path().join(format!("{nth:03}"))).collect();
+        for (nth, folder) in folders.iter().enumerate() {
+            std::fs::create_dir(folder).expect("a directory");
+            let put = |name: &str, file: &Value| {
+                std::fs::write(folder.join(name), file.to_string()).expect("a file")
+            };
+            let (mut config, mut map) = (json!({"model_max_length": 9}), json!({}));
+            // Each name comes in each way with each other, over all folders.
+            for (place, name) in ["bos_token", "eos_token", PAD, "image_token"].into_iter().enumerate() {
+                let (own, other) = (nth + place, nth / 4 + nth / 16 * place);
+                if let Some(token) = token(own, &format!("<c{place}>")) {
+                    config[name] = token;
+                }
+                if let Some(mut token) = token(other, &format!("<m{place}>")) {
+                    // The map says it without a type.
+                    token.as_object_mut().map(|token| token.remove("__type"));
+                    map[name] = token;
+                }
+            }
+            if nth / 16 % 2 == 1 {
+                config["extra_special_tokens"] = json!({"boi_token": "<boi>", "image_token": "<extra>"});
+            }
+            if nth / 32 % 2 == 1 {
+                map["extra_special_tokens"] = json!({"boi_token": "<mboi>"});
+            }
+            if nth / 64 % 2 == 1 {
+                config["added_tokens_decoder"] = json!({});
+            }
+            let padding = json!({"strategy": "BatchLongest", "direction": "Right", "pad_to_multiple_of": null, "pad_id": 0,
+                "pad_type_id": 0, "pad_token": "<p>"});
+            let padding = if nth / 128 % 2 == 1 { padding } else { Value::Null };
+            let file = json!({"version": "1.0", "truncation": null, "padding": padding, "added_tokens": [], "normalizer": null,
+                "pre_tokenizer": null, "post_processor": null, "decoder": null,
+                "model": {"type": "WordLevel", "vocab": {"<p>": 0}, "unk_token": "<p>"}});
+            put("tokenizer.json", &file);
+            put(TOKENIZER_CONFIG, &config);
+            put(TOKENS_MAP, &map);
+        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/tokens_peer.py");
+        let output = Command::new(python).arg(script).arg(root.path()).output().expect("Python runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = String::from_utf8(output.stdout).expect("text");
+        let theirs = output.lines().map(|line| serde_json::from_str(line).expect("a line of JSON"));
+        let theirs: Vec<BTreeMap<String, String>> = theirs.collect();
+        assert_eq!(theirs.len(), folders.len());
+        for (folder, theirs) in folders.iter().zip(theirs) {
+            let ours = TemplateFiles::beside(&folder.join("tokenizer.json")).expect("tokens").tokens;
+            assert_eq!(ours.into_iter().collect::<BTreeMap<_, _>>(), theirs, "{}", folder.display());
+        }
     }
 
     #[test]
