@@ -57,6 +57,9 @@
 //! | `schema` | the JSON Schema of configs: `Config::schema` |
 //! | `fastokens` | a faster engine for byte-level BPE, which runs only if it passes the same checks |
 
+#[cfg(test)]
+extern crate self as millstream;
+
 pub mod atomic;
 pub mod batch;
 #[doc(hidden)]

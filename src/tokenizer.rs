@@ -11,6 +11,9 @@ mod bytes;
 mod encoder;
 mod marked;
 mod name;
+#[cfg(test)]
+#[path = "../tests/support/tokenizers.rs"]
+pub(crate) mod tests;
 
 #[cfg(feature = "tokenizers")]
 mod byte_level;

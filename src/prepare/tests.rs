@@ -7,45 +7,13 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::{ByteCount, OnError};
-use crate::tokenizer::{ByteTokenizer, EncodeError};
+use crate::tokenizer::tests;
 
 /// How long a test waits for what must come: far longer than it takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// For how long a test gives what must not come the chance to come.
 const A_WHILE: Duration = Duration::from_millis(300);
-
-/// Bytes as ids, with a function that each text is passed to first.
-struct Before<F>(F);
-
-impl<F> std::fmt::Debug for Before<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Before")
-    }
-}
-
-impl<F: Fn(&str) -> Result<(), String> + Send + Sync> Tokenizer for Before<F> {
-    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
-        (self.0)(text)?;
-        ByteTokenizer.encode(text, ids)
-    }
-
-    fn decode(&self, ids: &[u32]) -> String {
-        ByteTokenizer.decode(ids)
-    }
-
-    fn vocab_size(&self) -> usize {
-        ByteTokenizer.vocab_size()
-    }
-
-    fn id(&self, token: &str) -> Option<u32> {
-        ByteTokenizer.id(token)
-    }
-
-    fn fingerprint(&self) -> String {
-        ByteTokenizer.fingerprint()
-    }
-}
 
 /// Sources of one file each, in a directory, and the config that reads them.
 struct Case {
@@ -83,8 +51,8 @@ impl Case {
                 World::ALONE,
                 source.all_stores(),
             )?;
-            let opened =
-                OpenedWork { source, tokenizer: Arc::new(Before(before)), directories, world: World::ALONE };
+            let tokenizer = tests::before("bytes", move |text| Ok(before(text)?));
+            let opened = OpenedWork { source, tokenizer, directories, world: World::ALONE };
             tokenized(&config, opened, Box::new(|_| {}), pending()).await
         })
     }

@@ -1,14 +1,12 @@
 //! Conversations through small templates.
 
-use std::ops::Range;
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::config::{Border, FimConfig, Learn, SourceKind, TurnConfig};
 use crate::document::Mask;
-use crate::tokenizer::{ByteTokenizer, EncodeError, Tokenizer};
+use crate::tokenizer::tests::with_tokens;
 
 /// Turns in ChatML.
 const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}\
@@ -478,43 +476,8 @@ fn completions_are_strings_or_messages() {
     assert!(refused(&given, &messages).remedy.contains("source.0.chat.template"));
 }
 
-/// Bytes, and one id for all special tokens.
-#[derive(Debug)]
-struct BytesAndTokens;
-
-impl Tokenizer for BytesAndTokens {
-    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
-        ByteTokenizer.encode(text, ids)
-    }
-
-    fn encode_spans(
-        &self,
-        text: &str,
-        ids: &mut Vec<u32>,
-        spans: &mut Vec<Range<usize>>,
-    ) -> Result<(), EncodeError> {
-        ByteTokenizer.encode_spans(text, ids, spans)
-    }
-
-    fn decode(&self, ids: &[u32]) -> String {
-        ByteTokenizer.decode(ids)
-    }
-
-    fn vocab_size(&self) -> usize {
-        257
-    }
-
-    fn id(&self, _: &str) -> Option<u32> {
-        Some(256)
-    }
-
-    fn fingerprint(&self) -> String {
-        "bytes and tokens".to_owned()
-    }
-}
-
 fn encoder() -> Encoder {
-    Encoder::new(std::sync::Arc::new(BytesAndTokens))
+    Encoder::new(with_tokens())
 }
 
 /// How many ids a text has.

@@ -235,6 +235,7 @@ mod tests {
     use crate::budget::Lease;
     use crate::document::{SharedSlab, Slab, SlabContent};
     use crate::files::{Files, Position};
+    use crate::tokenizer::tests::before;
     use crate::tokenizer::{ByteTokenizer, END_OF_TEXT};
 
     proptest! {
@@ -326,34 +327,12 @@ mod tests {
 
     #[test]
     fn a_tokenizer_that_cannot_tell_where_ids_stand_is_asked_only_where_it_matters() {
-        #[derive(Debug)]
-        struct Mute;
-        impl Tokenizer for Mute {
-            fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
-                ByteTokenizer.encode(text, ids)
-            }
-
-            fn decode(&self, ids: &[u32]) -> String {
-                ByteTokenizer.decode(ids)
-            }
-
-            fn vocab_size(&self) -> usize {
-                ByteTokenizer.vocab_size()
-            }
-
-            fn id(&self, token: &str) -> Option<u32> {
-                ByteTokenizer.id(token)
-            }
-
-            fn fingerprint(&self) -> String {
-                "mute".to_owned()
-            }
-        }
+        let mute = || before("mute", |_| Ok(()));
         let encode = |learned: Range<usize>| {
             let marks = RenderedMarks { mask: Mask::learning([learned], 6), ..RenderedMarks::default() };
             let marks = RenderedMarks { breaks: vec![3], ..marks };
             let (mut ids, mut mask) = (Vec::new(), Mask::default());
-            let encoder = Encoder::new(Arc::new(Mute));
+            let encoder = Encoder::new(mute());
             encoder.encode_rendered("abcdef", &marks, 0..6, &mut ids, &mut mask).map(|_| mask)
         };
         assert_eq!(encode(3..6), Ok(Mask::learning([3..6], 6)));

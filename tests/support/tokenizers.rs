@@ -1,34 +1,54 @@
-//! Bytes as ids, with something that happens before each text is encoded.
+//! Bytes as ids, for tests that want some of it otherwise. The library's own tests have this file, too.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use millstream::tokenizer::{ByteTokenizer, EncodeError, Tokenizer};
 
-/// Passes each text to `before` first. That may take its time, count, fail or panic.
-struct Before<F> {
+struct Bytes<F> {
     name: &'static str,
     before: F,
+    /// Whether it has all special tokens, and tells which bytes an id stands for.
+    has_tokens: bool,
 }
 
-/// Bytes as ids; each text is passed to `before` first. `name` is its fingerprint.
+/// Bytes as ids; each text is passed to `before` first, which may take its time, count, fail or panic. `name` is its
+/// fingerprint.
 pub(crate) fn before(
     name: &'static str,
     before: impl Fn(&str) -> Result<(), EncodeError> + Send + Sync + 'static,
 ) -> Arc<dyn Tokenizer> {
-    Arc::new(Before { name, before })
+    Arc::new(Bytes { name, before, has_tokens: false })
 }
 
-impl<F> fmt::Debug for Before<F> {
+/// Bytes as ids, and one id for all special tokens.
+pub(crate) fn with_tokens() -> Arc<dyn Tokenizer> {
+    Arc::new(Bytes { name: "bytes and tokens", before: |_: &str| Ok(()), has_tokens: true })
+}
+
+impl<F> fmt::Debug for Bytes<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
 }
 
-impl<F: Fn(&str) -> Result<(), EncodeError> + Send + Sync> Tokenizer for Before<F> {
+impl<F: Fn(&str) -> Result<(), EncodeError> + Send + Sync> Tokenizer for Bytes<F> {
     fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
         (self.before)(text)?;
         ByteTokenizer.encode(text, ids)
+    }
+
+    fn encode_spans(
+        &self,
+        text: &str,
+        ids: &mut Vec<u32>,
+        spans: &mut Vec<Range<usize>>,
+    ) -> Result<(), EncodeError> {
+        match self.has_tokens {
+            true => ByteTokenizer.encode_spans(text, ids, spans),
+            false => Err("it does not tell which bytes an id stands for".into()),
+        }
     }
 
     fn decode(&self, ids: &[u32]) -> String {
@@ -40,7 +60,7 @@ impl<F: Fn(&str) -> Result<(), EncodeError> + Send + Sync> Tokenizer for Before<
     }
 
     fn id(&self, token: &str) -> Option<u32> {
-        ByteTokenizer.id(token)
+        ByteTokenizer.id(token).or(self.has_tokens.then_some(256))
     }
 
     fn fingerprint(&self) -> String {
