@@ -2,27 +2,37 @@
 //!
 //! A conversation enters, as JSON; a text leaves, and which of its bytes the template wrote in generation blocks. The
 //! text is that of `apply_chat_template` of transformers 5.24, byte for byte, and what that refuses is refused.
-//! Python's semantics are rebuilt on minijinja: see [`program`] for how, [`objects`] for the values.
+//! minijinja parses and runs the template; [`program`] says how it comes to do what Python does.
 //!
 //! A template is not trusted. Time, memory and the length of the text are bounded by *fuel*, of which each instruction,
 //! byte and item costs some; recursion is bounded too. What is beyond the bounds is an error.
 //!
 //! # Where it differs from the reference
 //!
-//! - The reference reckons wrong where a generation block stands in a macro, or in a `set` or `filter` block: it counts
-//!   from the text that was there when the macro began. Here ranges are where the text comes to stand. Of nested blocks
-//!   it gives each range, here the outermost only.
-//! - Integers have 38 digits at most. Methods of strings and numbers are no values unless they are called.
-//! - `include`, `import`, `extends`, `block` and `autoescape` are refused when the template is read, as are `\N{...}`
-//!   and tuples without parentheses in `{{ }}` and `for`. The filters `batch`, `filesizeformat`, `groupby`, `pprint`,
-//!   `random`, `slice`, `striptags`, `urlencode`, `urlize`, `wordcount`, `wordwrap` and `xmlattr` are unknown, and so
-//!   are `cycler`, `joiner` and `lipsum`.
+//! This renders otherwise:
+//!
+//! - A generation block in a macro, or in a `set` or `filter` block: its range is where the text comes to stand. The
+//!   reference counts from where the outer block began. The text of that block has two marks, which `length` counts. Of
+//!   nested blocks the reference has each range, here the outermost only.
 //! - The `else` of a loop runs if the loop has no items; the reference runs it too if no round came to its end, for
-//!   `break` or `continue`. `a is b + c` and `a is b - c` need parentheses around the test.
-//! - What stands between constants only is reckoned by minijinja: `1 < 'a'` is an answer, and `1e22 ~ ''` has zeros. A
-//!   value of `with` sees the variables before it.
-//! - An object without a text of its own, such as a function or a generator, is refused, where Python prints its
-//!   address.
+//!   `break` or `continue`.
+//! - What stands between constants only is computed by minijinja: `1 < 'a'` is an answer, and `1e22 ~ ''` has zeros.
+//! - `self`, and a method of a string or a list that is not called, are undefined.
+//!
+//! This is refused, with its name. No real template that we know uses it.
+//!
+//! - Tags: `autoescape`, `block`, `extends`, `import`, `include`, `raw`, `with`. `break` and `continue` out of a `set`
+//!   or `filter` block, or out of a generation block.
+//! - Recursive loops, `loop.cycle` and `loop.changed`; `varargs` and `kwargs` of macros, and a default that uses another
+//!   parameter.
+//! - Filters, tests, functions and methods that are not in the tables of [`filters`], [`tests`], [`functions`] and
+//!   [`methods`], and their further parameters. Among them are `abs`, `groupby`, `round`, `sum` and `wordcount`;
+//!   `callable`, `divisibleby` and `sameas`; `cycler` and `joiner`; `isdigit` and `partition`.
+//! - `'%s' % x`, `'{:>5}'.format(x)`, chains such as `a < b < c`, the order of lists, `[0] * n`, tuples as keys, integers
+//!   of more than 38 digits.
+//! - The text of a range, a view of a dict, a generator or a function; methods of a string that is marked as safe.
+//! - In strings `\/`, `\a`, `\v`, `\N{…}` and `\U…`; a tuple without parentheses in `{{ }}` and `for`; `a is b + c` without
+//!   parentheses around the test.
 
 mod arguments;
 #[cfg(test)]
@@ -30,7 +40,6 @@ mod bounds;
 mod compare;
 mod date;
 mod filters;
-mod format;
 mod functions;
 mod methods;
 mod numbers;
@@ -39,18 +48,17 @@ mod operators;
 #[cfg(test)]
 mod peer;
 mod program;
-mod protocol;
 mod source;
 mod tests;
 mod text;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
 use minijinja::{Environment, Error, ErrorKind, Output, State, Value};
 
 pub(crate) use date::Date;
-use objects::{Mark, Variables};
 use program::Program;
 
 use crate::render::RenderError;
@@ -116,9 +124,7 @@ impl Template {
         tests::add(&mut env);
         functions::add(&mut env, date);
         env.set_formatter(write);
-        env.set_unknown_method_callback(|state, value, name, args| {
-            methods::of_value(state, value, name, args)
-        });
+        env.set_unknown_method_callback(|state, value, name, args| methods::call(state, value, name, args));
         let compiled = source::prepare(source).and_then(|source| Program::compile(source, &env));
         let program = compiled.map_err(|e| RenderError {
             what: format!("the chat template cannot be read: {}", describe(&e)),
@@ -179,8 +185,7 @@ impl Template {
         }
         let mut env = self.env.clone();
         env.set_fuel(Some(fuel));
-        let text =
-            self.program.run(&env, Value::from_object(Variables(variables))).map_err(|e| failed(&e))?;
+        let text = self.program.run(&env, BTreeMap::from_iter(variables).into()).map_err(|e| failed(&e))?;
         if text.len() > MOST_BYTES {
             return Err(failed(&Error::from(ErrorKind::OutOfFuel)));
         }
@@ -230,9 +235,6 @@ fn without_marks(marked: String) -> TemplateText {
 
 /// Writes a value into the text.
 fn write(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
-    if let Some(mark) = value.downcast_object_ref::<Mark>() {
-        return Ok(out.write_str(mark.0.encode_utf8(&mut [0; 4]))?);
-    }
     match value.as_str() {
         Some(text) => Ok(out.write_str(text)?),
         None => Ok(out.write_str(&text::string(value)?)?),

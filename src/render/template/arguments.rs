@@ -1,12 +1,13 @@
-//! Arguments of functions, filters and methods, by their places and names.
+//! Arguments of filters, functions and methods, by their places and names.
+
+use std::ops::Index;
 
 use minijinja::{Error, Value};
 
-use super::fail;
-use super::numbers;
 use super::objects::type_name;
+use super::{fail, numbers};
 
-/// The arguments that stand at places, and the named ones.
+/// The positional arguments, and the named ones.
 pub(super) fn split(args: &[Value]) -> (&[Value], Vec<(String, Value)>) {
     match args.split_last() {
         Some((last, rest)) if last.is_kwargs() => {
@@ -17,58 +18,79 @@ pub(super) fn split(args: &[Value]) -> (&[Value], Vec<(String, Value)>) {
     }
 }
 
-/// A parameter that takes an argument at its place only. No argument has this name.
-pub(super) const PLACED: &str = "";
+/// The arguments of a call, in the order of the parameters. One that is missing reads as undefined.
+#[derive(Debug)]
+pub(super) struct Args(Vec<Option<Value>>);
 
-/// The arguments in the order of `names`.
-pub(super) fn bind<const N: usize>(names: [&str; N], args: &[Value]) -> Result<[Option<Value>; N], Error> {
-    let (placed, named) = split(args);
-    if placed.len() > N {
-        return fail(format!("at most {N} arguments are taken, and {} are given", placed.len()));
-    }
-    let mut bound: [Option<Value>; N] = std::array::from_fn(|i| placed.get(i).cloned());
-    for (name, value) in named {
-        match names.iter().position(|known| *known == name) {
-            Some(place) if bound[place].is_none() => bound[place] = Some(value),
-            Some(_) => return fail(format!("the argument `{name}` is given twice")),
-            None => return fail(format!("unexpected keyword argument `{name}`")),
+impl Args {
+    /// Binds arguments to the parameters `names` of `function`, of which the first `required` must be there. A parameter
+    /// whose name is empty takes a positional argument only.
+    pub(super) fn bind(
+        function: &str,
+        required: usize,
+        names: &[&str],
+        args: &[Value],
+    ) -> Result<Self, Error> {
+        let (placed, named) = split(args);
+        if placed.len() > names.len() {
+            return fail(format!(
+                "`{function}` takes at most {} arguments, not {}",
+                names.len(),
+                placed.len()
+            ));
+        }
+        let mut bound: Vec<Option<Value>> = (0..names.len()).map(|i| placed.get(i).cloned()).collect();
+        for (name, value) in named {
+            match names.iter().position(|known| *known == name) {
+                Some(place) if bound[place].is_none() => bound[place] = Some(value),
+                Some(_) => return fail(format!("`{function}` takes `{name}` once")),
+                None => return fail(format!("`{function}` has no parameter `{name}`")),
+            }
+        }
+        match bound[..required].iter().position(Option::is_none) {
+            Some(place) => fail(format!("`{function}` needs {required} arguments, not {place}")),
+            None => Ok(Self(bound)),
         }
     }
-    Ok(bound)
+
+    pub(super) fn get(&self, place: usize) -> Option<&Value> {
+        self.0.get(place)?.as_ref()
+    }
+
+    /// An argument that may be missing or `None`.
+    pub(super) fn some(&self, place: usize) -> Option<&Value> {
+        self.get(place).filter(|value| !value.is_none())
+    }
+
+    /// Whether an argument is true. A missing one is not.
+    pub(super) fn flag(&self, place: usize) -> bool {
+        self[place].is_true()
+    }
+
+    pub(super) fn int_or(&self, place: usize, otherwise: i128) -> Result<i128, Error> {
+        self.get(place).map_or(Ok(otherwise), int)
+    }
 }
 
-/// An argument that has to be given.
-pub(super) fn required(argument: Option<Value>, name: &str) -> Result<Value, Error> {
-    argument.map_or_else(|| fail(format!("the argument `{name}` is missing")), Ok)
+impl Index<usize> for Args {
+    type Output = Value;
+
+    fn index(&self, place: usize) -> &Value {
+        static MISSING: Value = Value::UNDEFINED;
+        self.get(place).unwrap_or(&MISSING)
+    }
 }
 
-/// An argument that is a string.
 pub(super) fn text(value: &Value) -> Result<&str, Error> {
     match value.as_str() {
         Some(text) => Ok(text),
-        None => fail(format!("a str is expected, not {}", type_name(value))),
+        None => fail(format!("expected a str, not {}", type_name(value))),
     }
 }
 
-/// An argument that is an integer.
 pub(super) fn int(value: &Value) -> Result<i128, Error> {
     match numbers::int(value) {
         Some(value) => Ok(value),
-        None => fail(format!("an int is expected, not {}", type_name(value))),
+        None => fail(format!("expected an int, not {}", type_name(value))),
     }
-}
-
-/// The truth of an argument, `otherwise` if it is not given.
-pub(super) fn flag(argument: Option<&Value>, otherwise: bool) -> bool {
-    argument.map_or(otherwise, Value::is_true)
-}
-
-/// An argument that is an integer, or `otherwise` if it is not given.
-pub(super) fn int_or(argument: Option<&Value>, otherwise: i128) -> Result<i128, Error> {
-    argument.map_or(Ok(otherwise), int)
-}
-
-/// An argument that may be absent or `None`.
-pub(super) fn some(argument: Option<&Value>) -> Option<&Value> {
-    argument.filter(|value| !value.is_none())
 }

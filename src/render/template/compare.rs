@@ -1,4 +1,4 @@
-//! Comparing as Python compares.
+//! Comparing as Python compares. What is visited costs fuel, for parts that are shared could be visited for ever.
 
 use std::cmp::Ordering;
 
@@ -6,90 +6,78 @@ use minijinja::value::ValueKind;
 use minijinja::{Error, State, Value};
 
 use super::fail;
-use super::objects::{self, Dict, Kind, Seq, dict, seq};
+use super::numbers::Number;
+use super::objects::{Kind, check_key, dict, is_same, is_scalar, seq, type_name};
 
-/// How many parts of two values are compared at most. Parts that are shared could otherwise be visited for ever.
-pub(super) fn budget() -> usize {
-    1_000_000
-}
-
-fn spend(budget: &mut usize) -> Result<(), Error> {
-    match budget.checked_sub(1) {
-        Some(rest) => {
-            *budget = rest;
-            Ok(())
-        }
-        None => fail("the values are too large to be compared"),
-    }
-}
-
-pub(super) fn equal(a: &Value, b: &Value, budget: &mut usize) -> Result<bool, Error> {
-    spend(budget)?;
-    match (a.as_object(), b.as_object()) {
-        (Some(one), Some(other)) if objects::is_same(one, other) => Ok(true),
-        (Some(_), Some(_)) => match (seq(a), seq(b), dict(a), dict(b)) {
-            (Some(a), Some(b), ..) => same_seqs(a, b, budget),
-            (.., Some(a), Some(b)) => same_dicts(a, b, budget),
-            _ => Ok(false),
-        },
-        (None, None) => Ok(a == b),
-        _ => Ok(false),
-    }
-}
-
-pub(super) fn same_seqs(a: &Seq, b: &Seq, budget: &mut usize) -> Result<bool, Error> {
-    let comparable = match (a.kind, b.kind) {
-        (Kind::Range(..), Kind::Range(..)) => true,
-        (a, b) => a == b && a != Kind::Iterator,
+pub(super) fn equal(state: &State, a: &Value, b: &Value) -> Result<bool, Error> {
+    let size = match (a.as_str(), b.as_str()) {
+        (Some(a), Some(b)) if a.len() == b.len() => a.len(),
+        _ => 0,
     };
-    if !comparable || a.items.len() != b.items.len() {
-        return Ok(false);
+    state.consume_fuel(1 + size as u64 / 64)?;
+    if is_same(a, b) {
+        return Ok(true);
     }
-    for (a, b) in a.items.iter().zip(&b.items) {
-        if !equal(a, b, budget)? {
+    if let (Some(a), Some(b)) = (seq(a), seq(b)) {
+        let comparable = a.kind == b.kind && matches!(a.kind, Kind::List | Kind::Tuple | Kind::Range);
+        if !comparable || a.items.len() != b.items.len() {
             return Ok(false);
         }
-    }
-    Ok(true)
-}
-
-pub(super) fn same_dicts(a: &Dict, b: &Dict, budget: &mut usize) -> Result<bool, Error> {
-    if a.entries.len() != b.entries.len() {
-        return Ok(false);
-    }
-    for (key, value) in &a.entries {
-        match b.get(key) {
-            Some(other) if equal(value, other, budget)? => {}
-            _ => return Ok(false),
+        for (a, b) in a.items.iter().zip(&b.items) {
+            if !equal(state, a, b)? {
+                return Ok(false);
+            }
         }
+        return Ok(true);
     }
-    Ok(true)
+    if let (Some(a), Some(b)) = (dict(a), dict(b)) {
+        if a.entries.len() != b.entries.len() {
+            return Ok(false);
+        }
+        for (key, value) in &a.entries {
+            match b.entries.get(key) {
+                Some(other) if equal(state, value, other)? => {}
+                _ => return Ok(false),
+            }
+        }
+        return Ok(true);
+    }
+    Ok(is_scalar(a) && is_scalar(b) && a == b)
 }
 
-/// The order of two values that have one: numbers, strings, lists, tuples. NaN has none, but is an answer.
-pub(super) fn order(a: &Value, b: &Value, budget: &mut usize) -> Result<Option<Ordering>, Error> {
-    spend(budget)?;
-    let number = |value: &Value| matches!(value.kind(), ValueKind::Bool | ValueKind::Number);
+/// The order of two numbers or strings. NaN has none, but is an answer.
+pub(super) fn order(a: &Value, b: &Value) -> Result<Option<Ordering>, Error> {
     if let (Some(a), Some(b)) = (a.as_str(), b.as_str()) {
         return Ok(Some(a.cmp(b)));
     }
-    if number(a) && number(b) {
-        let float = |value: &Value| f64::try_from(value.clone()).is_ok_and(f64::is_nan);
-        return Ok(if float(a) || float(b) { None } else { Some(a.cmp(b)) });
+    match (Number::of(a), Number::of(b)) {
+        (Some(one), Some(other)) => Ok((!one.is_nan() && !other.is_nan()).then(|| a.cmp(b))),
+        _ => fail(format!("values of the types {} and {} have no order", type_name(a), type_name(b))),
     }
-    if let (Some(a), Some(b)) = (seq(a), seq(b))
-        && a.kind == b.kind
-        && matches!(a.kind, Kind::List | Kind::Tuple)
-    {
-        for (a, b) in a.items.iter().zip(&b.items) {
-            if !equal(a, b, budget)? {
-                return order(a, b, budget);
-            }
+}
+
+/// Whether the order of `a` and `b` is the one that `operator` asks for.
+pub(super) fn ordered(operator: &str, a: &Value, b: &Value) -> Result<bool, Error> {
+    Ok(order(a, b)?.is_some_and(|order| match operator {
+        "<" => order.is_lt(),
+        "<=" => order.is_le(),
+        ">" => order.is_gt(),
+        _ => order.is_ge(),
+    }))
+}
+
+/// Sorts items by their keys; equal ones stay in their order.
+pub(super) fn sort<T>(items: &mut [T], reverse: bool, key: impl Fn(&T) -> &Value) -> Result<(), Error> {
+    let mut failed = None;
+    items.sort_by(|a, b| match order(key(a), key(b)) {
+        Ok(order) if reverse => order.unwrap_or(Ordering::Equal).reverse(),
+        Ok(order) => order.unwrap_or(Ordering::Equal),
+        Err(e) => {
+            failed.get_or_insert(e);
+            Ordering::Equal
         }
-        return Ok(Some(a.items.len().cmp(&b.items.len())));
-    }
-    let (a, b) = (objects::type_name(a), objects::type_name(b));
-    fail(format!("values of the types {a} and {b} have no order"))
+    });
+    failed.map_or(Ok(()), Err)
 }
 
 /// Whether `item` is in `container`.
@@ -98,29 +86,23 @@ pub(super) fn contains(state: &State, container: &Value, item: &Value) -> Result
         state.consume_fuel(text.len() as u64 / 64)?;
         return match item.as_str() {
             Some(part) => Ok(text.contains(part)),
-            None => fail(format!(
-                "'in <string>' requires string as left operand, not {}",
-                objects::type_name(item)
-            )),
+            None => fail(format!("'in <string>' requires string as left operand, not {}", type_name(item))),
         };
     }
     if let Some(dict) = dict(container) {
-        objects::check_hashable(item)?;
-        return Ok(dict.get(item).is_some());
+        check_key(item)?;
+        return Ok(dict.entries.contains_key(item));
     }
     if let Some(seq) = seq(container) {
-        let items = seq.take();
-        state.consume_fuel(items.len() as u64 / 2)?;
-        let mut budget = budget();
-        for other in items {
-            if equal(other, item, &mut budget)? {
+        for other in seq.take() {
+            if equal(state, other, item)? {
                 return Ok(true);
             }
         }
         return Ok(false);
     }
-    if container.is_undefined() {
+    if container.kind() == ValueKind::Undefined {
         return Ok(false);
     }
-    fail(format!("argument of type '{}' is not iterable", objects::type_name(container)))
+    fail(format!("argument of type '{}' is not iterable", type_name(container)))
 }

@@ -3,7 +3,6 @@
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
-/// A number of Python.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Number {
     Int(i128),
@@ -11,6 +10,7 @@ pub(super) enum Number {
 }
 
 impl Number {
+    /// A number, or a bool, which is one.
     pub(super) fn of(value: &Value) -> Option<Self> {
         match value.kind() {
             ValueKind::Bool => Some(Self::Int(value.is_true().into())),
@@ -26,9 +26,12 @@ impl Number {
             Self::Float(value) => value,
         }
     }
+
+    pub(super) fn is_nan(self) -> bool {
+        self.float().is_nan()
+    }
 }
 
-/// An integer, or a bool, which is one.
 pub(super) fn int(value: &Value) -> Option<i128> {
     match Number::of(value)? {
         Number::Int(value) => Some(value),

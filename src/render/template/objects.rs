@@ -3,18 +3,17 @@
 //! A template can build values out of values. Each knows how deep it nests, and one that nests deeper than [`DEEPEST`]
 //! is an error: freeing, comparing and printing it could overflow the stack.
 
-use std::collections::HashMap;
-use std::fmt;
-use std::sync::atomic::{self, AtomicBool};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use minijinja::value::{DynObject, Object, ObjectRepr, ValueKind};
+use indexmap::IndexMap;
+use minijinja::value::{DynObject, Enumerator, Object, ObjectRepr, ValueKind};
 use minijinja::{Error, State, Value};
 
 use super::{fail, room};
 use crate::render::json::Json;
 
-/// The methods of a dict that a template may call.
+/// The methods of a dict that a template may call. As attributes they hide its entries.
 const OF_DICTS: [&str; 5] = ["copy", "get", "items", "keys", "values"];
 
 /// How deep values may nest. JSON that was read nests at most 127 levels.
@@ -25,21 +24,19 @@ const DEEPEST: usize = 200;
 pub(super) enum Kind {
     List,
     Tuple,
-    /// `range(start, stop, step)`.
-    Range(i64, i64, i64),
-    /// What `keys`, `values` and `items` of a dict give, by the name of its type. It has no places.
-    View(&'static str),
+    Range,
+    /// What `keys`, `values` and `items` of a dict give. It has no places.
+    View,
     /// A generator or an iterator: it is true, has no length and no places, and gives its items once.
     Iterator,
 }
 
-/// A sequence.
 #[derive(Debug)]
 pub(super) struct Seq {
     pub(super) kind: Kind,
     pub(super) items: Vec<Value>,
     depth: usize,
-    /// Whether an iterator has given its items.
+    /// Whether the items of an iterator are used up.
     taken: AtomicBool,
 }
 
@@ -54,32 +51,44 @@ impl Seq {
         Self::make(state, Kind::List, items)
     }
 
-    pub(super) fn tuple(state: &State, items: Vec<Value>) -> Result<Value, Error> {
-        Self::make(state, Kind::Tuple, items)
-    }
-
-    pub(super) fn iterator(state: &State, items: Vec<Value>) -> Result<Value, Error> {
-        Self::make(state, Kind::Iterator, items)
-    }
-
     /// The items, for whoever iterates.
     pub(super) fn take(&self) -> &[Value] {
-        let spent = self.kind == Kind::Iterator && self.taken.swap(true, atomic::Ordering::Relaxed);
+        let spent = self.kind == Kind::Iterator && self.taken.swap(true, Ordering::Relaxed);
         if spent { &[] } else { &self.items }
     }
 
     /// Whether its items can be had by their places.
     pub(super) fn has_places(&self) -> bool {
-        matches!(self.kind, Kind::List | Kind::Tuple | Kind::Range(..))
+        matches!(self.kind, Kind::List | Kind::Tuple | Kind::Range)
     }
 }
 
-/// A dict, whose entries keep their order.
+impl Object for Seq {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.items.get(key.as_usize()?).cloned()
+    }
+
+    fn get_value_by_str(self: &Arc<Self>, _: &str) -> Option<Value> {
+        None
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Seq(self.items.len())
+    }
+
+    fn is_true(self: &Arc<Self>) -> bool {
+        self.kind == Kind::Iterator || !self.items.is_empty()
+    }
+}
+
+/// A dict. Its keys are strings, numbers and the like: not tuples.
 #[derive(Debug)]
 pub(super) struct Dict {
-    pub(super) entries: Vec<(Value, Value)>,
-    /// The places of the keys, if there are many.
-    pub(super) places: Option<HashMap<Value, usize>>,
+    pub(super) entries: IndexMap<Value, Value>,
     depth: usize,
 }
 
@@ -87,160 +96,92 @@ impl Dict {
     /// A dict of the entries; of equal keys the last value counts.
     pub(super) fn make(state: &State, entries: Vec<(Value, Value)>) -> Result<Value, Error> {
         state.consume_fuel(entries.len() as u64)?;
-        let mut dict = Self { entries: Vec::with_capacity(entries.len()), places: None, depth: 1 };
-        for (key, value) in entries {
-            check_hashable(&key)?;
-            dict.insert(key, value);
-        }
-        let parts = dict.entries.iter().flat_map(|(key, value)| [key, value]);
-        dict.depth = depth_around(parts)?;
-        Ok(Value::from_object(dict))
+        entries.iter().try_for_each(|(key, _)| check_key(key))?;
+        let depth = depth_around(entries.iter().map(|(_, value)| value))?;
+        Ok(Value::from_object(Self { entries: entries.into_iter().collect(), depth }))
     }
 
-    /// For values that nest no deeper than JSON does, and whose keys differ.
-    fn plain(entries: Vec<(Value, Value)>, depth: usize) -> Self {
-        let mut dict = Self { entries, places: None, depth };
-        dict.index();
-        dict
-    }
-
-    fn index(&mut self) {
-        const FEW: usize = 12;
-        if self.places.is_none() && self.entries.len() > FEW {
-            let keys = self.entries.iter().enumerate();
-            self.places = Some(keys.map(|(place, (key, _))| (key.clone(), place)).collect());
-        }
-    }
-
-    fn insert(&mut self, key: Value, value: Value) {
-        if let Some(place) = self.place(&key) {
-            self.entries[place].1 = value;
-            return;
-        }
-        if let Some(places) = &mut self.places {
-            places.insert(key.clone(), self.entries.len());
-        }
-        self.entries.push((key, value));
-        self.index();
-    }
-
-    fn place(&self, key: &Value) -> Option<usize> {
-        match (&self.places, key.as_str()) {
-            (Some(places), _) => places.get(key).copied(),
-            (None, Some(name)) => self.entries.iter().position(|(key, _)| key.as_str() == Some(name)),
-            (None, None) => self.entries.iter().position(|(other, _)| other == key),
-        }
-    }
-
-    pub(super) fn get(&self, key: &Value) -> Option<&Value> {
-        self.place(key).map(|place| &self.entries[place].1)
-    }
-
-    pub(super) fn get_str(&self, name: &str) -> Option<&Value> {
-        if self.places.is_some() {
-            return self.get(&Value::from(name));
-        }
-        self.entries.iter().find_map(|(key, value)| (key.as_str() == Some(name)).then_some(value))
+    /// For values of JSON.
+    fn plain(entries: IndexMap<Value, Value>) -> Value {
+        let depth = entries.values().map(depth).max().unwrap_or(0) + 1;
+        Value::from_object(Self { entries, depth })
     }
 
     pub(super) fn keys(&self) -> Vec<Value> {
-        self.entries.iter().map(|(key, _)| key.clone()).collect()
+        self.entries.keys().cloned().collect()
+    }
+
+    /// A tuple of each key and its value.
+    pub(super) fn pairs(&self, state: &State) -> Result<Vec<Value>, Error> {
+        let pair =
+            |(key, value): (&Value, &Value)| Seq::make(state, Kind::Tuple, vec![key.clone(), value.clone()]);
+        self.entries.iter().map(pair).collect()
+    }
+
+    /// The attribute `name`: a method hides an entry.
+    pub(super) fn attribute(&self, name: &str) -> Option<Value> {
+        match OF_DICTS.contains(&name) {
+            true => Some(Value::from_object(Method)),
+            false => self.entries.get(&Value::from(name)).cloned(),
+        }
     }
 }
 
-/// The variables that a template begins with: no method hides one.
-#[derive(Debug)]
-pub(super) struct Variables(pub(super) Vec<(String, Value)>);
+impl Object for Dict {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.entries.get(key).cloned()
+    }
 
-impl Object for Variables {
     fn get_value_by_str(self: &Arc<Self>, name: &str) -> Option<Value> {
-        self.0.iter().rev().find_map(|(key, value)| (key == name).then(|| value.clone()))
+        self.attribute(name)
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.keys())
+    }
+
+    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
+        Some(self.entries.len())
     }
 }
 
-/// A method of a dict that is not called at once.
+/// A method of a dict that is not called. Some templates look whether there is one, where they mean an entry.
 #[derive(Debug)]
-pub(super) struct Bound {
-    pub(super) dict: Arc<Dict>,
-    pub(super) name: &'static str,
-}
+struct Method;
 
-/// The method `name` of a dict, as a value.
-pub(super) fn bound(dict: &Arc<Dict>, name: &str) -> Option<Value> {
-    let name = OF_DICTS.into_iter().find(|known| *known == name)?;
-    Some(Value::from_object(Bound { dict: Arc::clone(dict), name }))
-}
-
-/// A function of the environment.
-pub(super) struct Function(pub(super) fn(&mut State<'_, '_>, &[Value]) -> Result<Value, Error>);
-
-impl fmt::Debug for Function {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<function>")
-    }
-}
-
-impl Object for Function {
+impl Object for Method {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Plain
-    }
-
-    fn call(self: &Arc<Self>, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
-        (self.0)(state, args)
     }
 }
 
 /// What `namespace()` makes: the only object that a template can change.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Namespace(Mutex<Vec<(String, Value)>>);
 
-/// All namespaces of one rendering. They can hold each other, in a circle too, and so are emptied at its end.
-#[derive(Debug, Default)]
-pub(super) struct Namespaces(Vec<Arc<Namespace>>);
-
-impl Drop for Namespaces {
-    fn drop(&mut self) {
-        for namespace in &self.0 {
-            let values = std::mem::take(&mut *namespace.entries());
-            drop(values);
-        }
-    }
-}
-
 impl Namespace {
-    fn entries(&self) -> std::sync::MutexGuard<'_, Vec<(String, Value)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn make(state: &mut State<'_, '_>, entries: Vec<(String, Value)>) -> Result<Value, Error> {
-        let namespace = Arc::new(Self::default());
+    pub(super) fn make(state: &State, entries: Vec<(String, Value)>) -> Result<Value, Error> {
+        let namespace = Self(Mutex::default());
         for (name, value) in entries {
             namespace.set(state, &name, value)?;
         }
-        let all = state.get_or_insert_extension_with(Namespaces::default);
-        all.0.push(Arc::clone(&namespace));
-        Ok(Value::from_dyn_object(namespace))
+        Ok(Value::from_object(namespace))
     }
 
     pub(super) fn set(&self, state: &State, name: &str, value: Value) -> Result<(), Error> {
         if name.starts_with('_') {
-            return fail(format!("a namespace stores nothing under a name that begins with `_`: {name}"));
+            return fail(format!("a namespace has no attribute whose name begins with `_`: {name}"));
         }
         depth_around([&value])?;
-        let mut entries = self.entries();
-        let old = entries.iter_mut().find(|(key, _)| key == name);
-        let old = match old {
-            Some((_, old)) => Some(std::mem::replace(old, value)),
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match entries.iter_mut().find(|(key, _)| key == name) {
+            Some((_, old)) => *old = value,
             None => {
                 room(state, 64)?;
                 state.consume_fuel(1 + entries.len() as u64 / 16)?;
                 entries.push((name.to_owned(), value));
-                None
             }
-        };
-        // Not while the entries are locked: it may hold this namespace.
-        drop(entries);
-        drop(old);
+        }
         Ok(())
     }
 }
@@ -255,7 +196,8 @@ impl Object for Namespace {
     }
 
     fn get_value_by_str(self: &Arc<Self>, name: &str) -> Option<Value> {
-        self.entries().iter().find_map(|(key, value)| (key == name).then(|| value.clone()))
+        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().find_map(|(key, value)| (key == name).then(|| value.clone()))
     }
 
     fn is_true(self: &Arc<Self>) -> bool {
@@ -263,31 +205,20 @@ impl Object for Namespace {
     }
 }
 
-/// Where a generated text begins or ends, as the template writes it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mark(pub(super) char);
-
-impl Object for Mark {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Plain
-    }
+fn depth(value: &Value) -> usize {
+    seq(value).map(|seq| seq.depth).or_else(|| dict(value).map(|dict| dict.depth)).unwrap_or(0)
 }
 
 /// How deep a value of these parts nests.
 fn depth_around<'a>(parts: impl IntoIterator<Item = &'a Value>) -> Result<usize, Error> {
     let mut deepest = 0;
     for part in parts {
-        let Some(object) = part.as_object() else { continue };
-        deepest = deepest.max(if let Some(seq) = object.downcast_ref::<Seq>() {
-            seq.depth
-        } else if let Some(dict) = object.downcast_ref::<Dict>() {
-            dict.depth
-        } else if object.downcast_ref::<Bound>().is_some() || object.type_name().ends_with("::Loop") {
-            // They hold a value whose depth they do not tell.
-            return fail("a loop or a method cannot be part of another value");
-        } else {
-            0
-        });
+        deepest = deepest.max(depth(part));
+        // They could hold themselves, or what nests deeper than they tell.
+        let is_loop = |object: &DynObject| object.type_name().ends_with("::Loop");
+        if part.downcast_object_ref::<Namespace>().is_some() || part.as_object().is_some_and(is_loop) {
+            return fail("a namespace or a loop cannot be part of another value");
+        }
     }
     if deepest < DEEPEST {
         Ok(deepest + 1)
@@ -296,27 +227,24 @@ fn depth_around<'a>(parts: impl IntoIterator<Item = &'a Value>) -> Result<usize,
     }
 }
 
-/// Whether two objects are one.
-pub(super) fn is_same(one: &DynObject, other: &DynObject) -> bool {
-    fn both<T: Object + 'static>(one: &DynObject, other: &DynObject) -> bool {
-        match (one.downcast_ref::<T>(), other.downcast_ref::<T>()) {
-            (Some(one), Some(other)) => std::ptr::eq(one, other),
+/// Whether two values are one object.
+pub(super) fn is_same(a: &Value, b: &Value) -> bool {
+    fn both<T: Object + 'static>(a: &Value, b: &Value) -> bool {
+        match (a.downcast_object_ref::<T>(), b.downcast_object_ref::<T>()) {
+            (Some(a), Some(b)) => std::ptr::eq(a, b),
             _ => false,
         }
     }
-    both::<Seq>(one, other)
-        || both::<Dict>(one, other)
-        || both::<Namespace>(one, other)
-        || both::<Bound>(one, other)
-        || both::<Function>(one, other)
+    both::<Seq>(a, b) || both::<Dict>(a, b) || both::<Namespace>(a, b)
 }
 
-pub(super) fn check_hashable(key: &Value) -> Result<(), Error> {
-    let hashable = match seq(key) {
-        Some(seq) => seq.kind == Kind::Tuple && seq.items.iter().all(|item| check_hashable(item).is_ok()),
-        None => dict(key).is_none(),
-    };
-    if hashable { Ok(()) } else { fail(format!("unhashable type: {}", type_name(key))) }
+pub(super) fn is_scalar(value: &Value) -> bool {
+    value.as_object().is_none()
+}
+
+/// Fails if a dict can have no such key.
+pub(super) fn check_key(key: &Value) -> Result<(), Error> {
+    if is_scalar(key) { Ok(()) } else { fail(format!("a {} cannot be the key of a dict", type_name(key))) }
 }
 
 pub(super) fn seq(value: &Value) -> Option<&Seq> {
@@ -327,7 +255,7 @@ pub(super) fn dict(value: &Value) -> Option<&Dict> {
     value.downcast_object_ref()
 }
 
-/// A list or a tuple.
+/// A list, a tuple or a range.
 pub(super) fn places(value: &Value) -> Option<&Seq> {
     seq(value).filter(|seq| seq.has_places())
 }
@@ -344,8 +272,8 @@ pub(super) fn type_name(value: &Value) -> &'static str {
         _ => match seq(value).map(|seq| seq.kind) {
             Some(Kind::List) => "list",
             Some(Kind::Tuple) => "tuple",
-            Some(Kind::Range(..)) => "range",
-            Some(Kind::View(name)) => name,
+            Some(Kind::Range) => "range",
+            Some(Kind::View) => "dict view",
             Some(Kind::Iterator) => "generator",
             None if dict(value).is_some() => "dict",
             None => "object",
@@ -371,93 +299,52 @@ pub(super) fn items(state: &State, value: &Value) -> Result<Vec<Value>, Error> {
     Ok(items)
 }
 
-/// Whether Python could iterate it.
-pub(super) fn is_iterable(value: &Value) -> bool {
-    matches!(value.kind(), ValueKind::Undefined | ValueKind::String)
-        || seq(value).is_some()
-        || dict(value).is_some()
-}
-
 /// A value of JSON. `see` is shown every string.
 pub(super) fn from_json(json: &Json, see: &mut impl FnMut(&str)) -> Value {
-    from_json_at(json, see).0
-}
-
-/// The value and how deep it nests.
-fn from_json_at(json: &Json, see: &mut impl FnMut(&str)) -> (Value, usize) {
-    let leaf = match json {
+    match json {
         Json::Null => Value::from(()),
         Json::Bool(value) => Value::from(*value),
-        Json::Int(value) => i64::try_from(*value).map_or_else(|_| Value::from(*value), Value::from),
+        Json::Int(value) => super::numbers::from_int(*value),
         Json::Float(value) => Value::from(*value),
         Json::String(text) => {
             see(text);
             Value::from(text.as_str())
         }
-        Json::List(list) => {
-            let mut deepest = 0;
-            let items = list.iter().map(|item| {
-                let (value, depth) = from_json_at(item, see);
-                deepest = deepest.max(depth);
-                value
-            });
-            let items = items.collect();
-            let depth = deepest + 1;
-            return (
-                Value::from_object(Seq { kind: Kind::List, items, depth, taken: AtomicBool::new(false) }),
-                depth,
-            );
-        }
-        Json::Object(object) => {
-            let (entries, deepest) = entries(object.iter(), see);
-            return (Value::from_object(Dict::plain(entries, deepest + 1)), deepest + 1);
-        }
-    };
-    (leaf, 0)
+        Json::List(list) => plain_list(list.iter().map(|item| from_json(item, see)).collect()),
+        Json::Object(object) => Dict::plain(entries(object.iter(), see)),
+    }
 }
 
-/// The entries of an object, and how deep the deepest nests.
 fn entries<'a>(
     object: impl Iterator<Item = &'a (String, Json)>,
     see: &mut impl FnMut(&str),
-) -> (Vec<(Value, Value)>, usize) {
-    let mut deepest = 0;
-    let entries = object.map(|(key, value)| {
+) -> IndexMap<Value, Value> {
+    let entry = |(key, value): &(String, Json)| {
         see(key);
-        let (value, depth) = from_json_at(value, see);
-        deepest = deepest.max(depth);
-        (Value::from(key.as_str()), value)
-    });
-    (entries.collect(), deepest)
+        (Value::from(key.as_str()), from_json(value, see))
+    };
+    object.map(entry).collect()
 }
 
 /// The names under which a message's reasoning comes.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
-/// A message as the reference hands it to a template: without fields that are null, and with its reasoning under the
+/// A message as the reference passes it to a template: without fields that are null, and with its reasoning under the
 /// names that templates read.
 pub(super) fn message(fields: &[(String, Json)], see: &mut impl FnMut(&str)) -> Value {
-    let (mut entries, deepest) = entries(fields.iter().filter(|(_, value)| *value != Json::Null), see);
-    let find = |entries: &[(Value, Value)], name: &str| {
-        entries.iter().position(|(key, _)| key.as_str() == Some(name))
-    };
-    if let Some(place) = REASONING.iter().find_map(|name| find(&entries, name)) {
-        let reasoning = entries[place].1.clone();
-        let thinking = match find(&entries, "thinking") {
-            Some(place) => entries.remove(place).1,
-            None => reasoning.clone(),
-        };
-        entries.insert(0, (Value::from("thinking"), thinking));
-        match find(&entries, "reasoning_content") {
-            Some(place) => entries[place].1 = reasoning,
-            None => entries.push((Value::from("reasoning_content"), reasoning)),
-        }
+    let mut entries = entries(fields.iter().filter(|(_, value)| *value != Json::Null), see);
+    let reasoning = REASONING.iter().find_map(|name| entries.get(&Value::from(*name)).cloned());
+    if let Some(reasoning) = reasoning {
+        let name = Value::from("thinking");
+        let thinking = entries.shift_remove(&name).unwrap_or_else(|| reasoning.clone());
+        entries.shift_insert(0, name, thinking);
+        entries.insert(Value::from("reasoning_content"), reasoning);
     }
-    Value::from_object(Dict::plain(entries, deepest + 1))
+    Dict::plain(entries)
 }
 
 /// A list of values of JSON.
 pub(super) fn plain_list(items: Vec<Value>) -> Value {
-    let depth = items.iter().filter_map(dict).map(|dict| dict.depth).max().unwrap_or(0) + 1;
+    let depth = items.iter().map(depth).max().unwrap_or(0) + 1;
     Value::from_object(Seq { kind: Kind::List, items, depth, taken: AtomicBool::new(false) })
 }
