@@ -16,7 +16,7 @@ use super::formats::mds::shards;
 use super::formats::text::head;
 use super::formats::{Format, SourceFormat, Unopened};
 use super::framing::bom_len;
-use super::problem::Problem;
+use super::problem::Unread;
 use super::split_size::SplitSize;
 use crate::bounded;
 use crate::config::{Contents, SourceConfig, SourceKind, StoreConfig, Task};
@@ -146,7 +146,7 @@ impl Source {
 /// their length in bytes.
 async fn look<T: Send + 'static>(
     config: &SourceConfig,
-    find: impl Fn(&dyn Format, Unopened<'_>) -> Result<Result<Vec<T>, Problem>> + Send + 'static,
+    find: impl Fn(&dyn Format, Unopened<'_>) -> Result<Vec<T>, Unread> + Send + 'static,
 ) -> Result<(Vec<T>, usize, u64)> {
     let stores = Arc::new(Stores::new(&StoreConfig::default()));
     let config = SourceConfig { task: Task::Text, ..config.clone() };
@@ -158,15 +158,18 @@ async fn look<T: Send + 'static>(
             SourceFormat::new(0, &sources[0].reads, SplitSize::new(&files, None), None)?;
         let (count, bytes) = (files.len(), files.iter().map(|file| file.len).sum());
         for number in 0..count.min(LOOKED_AT) as u32 {
-            let found =
-                find(&*format, Unopened::new(&opener, number))?.map_err(|problem| Error::Document {
+            let refused = |unread| match unread {
+                Unread::Damaged(problem) => Error::Document {
                     path: files.path(number).to_owned(),
                     line: 0,
                     unit: files.unit(number),
                     byte: problem.stored.unwrap_or(problem.offset as u64),
                     problem: problem.what,
                     remedy: problem.remedy.into_owned(),
-                })?;
+                },
+                Unread::Failed(error) => error,
+            };
+            let found = find(&*format, Unopened::new(&opener, number)).map_err(refused)?;
             if !found.is_empty() {
                 return Ok((found, count, bytes));
             }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// The problem of a document that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,16 @@ pub(crate) struct Problem {
 impl Problem {
     pub(crate) fn new(offset: usize, what: impl Into<String>, remedy: impl Into<Cow<'static, str>>) -> Self {
         Self { offset, stored: None, what: what.into(), remedy: remedy.into() }
+    }
+
+    /// The problem of a damaged file.
+    pub(crate) fn damage(what: impl Into<String>) -> Self {
+        Self::new(0, what, Broken::ANEW)
+    }
+
+    /// The same, where the damage is at this byte of the stored file.
+    pub(crate) fn damage_at(byte: u64, what: impl Into<String>) -> Self {
+        Self { stored: Some(byte), ..Self::damage(what) }
     }
 }
 
@@ -35,11 +45,36 @@ impl Broken {
     pub(crate) const ANEW: &str = "get the file again";
 }
 
-/// Why the bytes of a text end before the text does.
+/// Why something in a file could not be read.
 #[derive(Debug)]
 pub(crate) enum Unread {
-    Broken(Broken),
+    /// For the policy for bad input.
+    Damaged(Problem),
+    /// For the end of the stream.
     Failed(Error),
+}
+
+impl Unread {
+    /// Tells a problem in `read` from an error that ends the stream.
+    pub(crate) fn split<T>(read: Result<T, Self>) -> Result<Result<T, Problem>> {
+        match read {
+            Ok(read) => Ok(Ok(read)),
+            Err(Self::Damaged(problem)) => Ok(Err(problem)),
+            Err(Self::Failed(error)) => Err(error),
+        }
+    }
+}
+
+impl From<Problem> for Unread {
+    fn from(problem: Problem) -> Self {
+        Self::Damaged(problem)
+    }
+}
+
+impl From<Error> for Unread {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 impl From<Broken> for Problem {

@@ -7,11 +7,11 @@
 use memchr::{memchr_iter, memchr2};
 
 use super::chunks::Chunks;
-use super::records::{Records, Stop};
+use super::records::{Records, Stop, take_each};
 use crate::error::Result;
 use crate::source::content::Content;
 use crate::source::framing::{Boundary, bom_len};
-use crate::source::problem::{Broken, Problem};
+use crate::source::problem::Problem;
 use crate::source::window::Window;
 
 /// How far into a file its first character is looked for, in bytes.
@@ -132,10 +132,8 @@ impl JsonArray {
 
     /// The problem of a text that ends before `what` does.
     fn cut(&self, what: &str) -> Problem {
-        match self.chunks.broken() {
-            Some(broken) => broken.clone().into(),
-            None => Problem::new(0, format!("{what} does not end before the file does"), Broken::ANEW),
-        }
+        let damage = || Problem::damage(format!("{what} does not end before the file does"));
+        self.chunks.broken().unwrap_or_else(damage)
     }
 
     /// Reads the element at the current place; false if the text ends before it.
@@ -210,8 +208,7 @@ impl Scan {
 impl Records for JsonArray {
     fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
         self.go_to(from)?;
-        let full = window.bytes.len() + room;
-        loop {
+        take_each(from, end, room, window, |_, window| {
             match self.next()? {
                 Next::Element(start) if start.byte >= end => return Ok(Stop::At(start.byte)),
                 Next::Element(start) => window.record(start, self.at.byte, &self.element, self.len, 1.0),
@@ -223,10 +220,8 @@ impl Records for JsonArray {
                     return Ok(Stop::End);
                 }
             }
-            if self.at.byte >= end || window.is_full() || window.bytes.len() >= full {
-                return Ok(Stop::At(self.at.byte));
-            }
-        }
+            Ok(Stop::At(self.at.byte))
+        })
     }
 
     fn problem(&mut self, at: u64) -> Result<Option<String>> {

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::source::content::{Content, ReadEnd};
-use crate::source::problem::Broken;
+use crate::source::problem::Problem;
 
 /// How much is read at a time, in bytes.
 const READ_BYTES: usize = 64 << 10;
@@ -33,7 +33,7 @@ impl Chunks {
     }
 
     /// Why nothing follows the held bytes, if the text does not end there.
-    pub(super) fn broken(&self) -> Option<&Broken> {
-        if let ReadEnd::Broken(broken) = &self.after { Some(broken) } else { None }
+    pub(super) fn broken(&self) -> Option<Problem> {
+        if let ReadEnd::Broken(broken) = &self.after { Some(broken.clone().into()) } else { None }
     }
 }

@@ -11,7 +11,7 @@ use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
 use super::chunks::Chunks;
 use super::decode::{share, utf8};
 use super::format::{Format, Opened, Unopened};
-use super::records::{Damaged, Records, Stop, small_layout};
+use super::records::{Records, Stop, small_layout, take_each};
 use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, write_text};
 use crate::config::{CsvConfig, SampleConfig, SourceConfig};
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ use crate::source::content::{Content, packed};
 use crate::source::excerpt::{excerpt, listed};
 use crate::source::framing::{Boundary, bom_len};
 use crate::source::layout::{Laid, Layout};
-use crate::source::problem::Problem;
+use crate::source::problem::{Problem, Unread};
 use crate::source::split_size::SplitSize;
 use crate::source::window::Window;
 use crate::store::Stored;
@@ -61,32 +61,27 @@ impl Csv {
 impl Format for Csv {
     fn layout(&self, file: Unopened<'_>, split_size: &SplitSize) -> Result<Laid> {
         let stored = file.stored()?;
+        let (held, len) = (packed(&*stored)?, stored.len());
         // The header must have the columns.
-        match packed(&*stored)? {
-            Some(held) => self.records(stored).map(|_| Laid { layout: Layout::Whole, held }),
-            None => {
-                let len = stored.len();
-                small_layout(self.records(stored)?, len, split_size)
-            }
+        let records = Opened::found(self.records(stored))?;
+        match (held, records) {
+            (None, Opened::Records(records)) => small_layout(records, len, split_size),
+            (held, _) => Ok(Laid { layout: Layout::Whole, held: held.unwrap_or(0) }),
         }
     }
 
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
-        self.records(file.stored()?).map(Opened::Records)
+        Opened::found(self.records(file.stored()?))
     }
 
-    fn fields(&self, file: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
-        let (_, header) = self.table(file.stored()?)?;
-        Ok(header.map(|(_, names)| names))
+    fn fields(&self, file: Unopened<'_>) -> Result<Vec<String>, Unread> {
+        self.table(file.stored()?).map(|(_, names)| names)
     }
 }
 
-/// The place after a table's header, and its names; or the header's problem.
-type Header = Result<(u64, Vec<String>), Problem>;
-
 impl Csv {
-    /// A table of which only the header was read.
-    fn table(&self, stored: Arc<dyn Stored>) -> Result<(CsvTable, Header)> {
+    /// A table of which only the header was read, and the names there.
+    fn table(&self, stored: Arc<dyn Stored>) -> Result<(CsvTable, Vec<String>), Unread> {
         let mut table = CsvTable {
             reader: ReaderBuilder::new()
                 .delimiter(self.delimiter)
@@ -104,18 +99,14 @@ impl Csv {
             first: 0,
         };
         let bom = bom_len(table.chunks.from(0)?);
-        let header = table.header(bom as u64)?;
-        Ok((table, header))
+        let names = table.header(bom as u64)?;
+        Ok((table, names))
     }
 
     /// The records of a table whose header has the columns.
-    fn records(&self, stored: Arc<dyn Stored>) -> Result<Box<dyn Records>> {
+    fn records(&self, stored: Arc<dyn Stored>) -> Result<CsvTable, Unread> {
         let path = stored.path().to_owned();
-        let (mut table, header) = self.table(stored)?;
-        let (first, names) = match header {
-            Ok(header) => header,
-            Err(problem) => return Ok(Box::new(Damaged(problem))),
-        };
+        let (mut table, names) = self.table(stored)?;
         let of = |name: &str| names.iter().position(|column| column == name);
         let column = |name: &String| {
             of(name).ok_or_else(|| {
@@ -134,15 +125,15 @@ impl Csv {
         };
         if let (Wanted::Record(wanted), []) = (&self.wanted, &columns[..]) {
             let problem = format!("{}: {}", path.display(), no_column(wanted, &listed(&names)));
-            return Err(Error::Corpus { problem });
+            return Err(Error::Corpus { problem }.into());
         }
         let named =
             |nth: usize| NamedField { column: nth, name: names[nth].clone(), field: Field::default() };
         table.document = columns.into_iter().map(named).collect();
         let weight = self.sample.as_ref().map(|sample| column(&sample.field)).transpose()?;
         table.weight = weight.map(|column| (column, Field::default()));
-        (table.columns, table.first) = (names.len(), first);
-        Ok(Box::new(table))
+        table.columns = names.len();
+        Ok(table)
     }
 }
 
@@ -212,8 +203,8 @@ struct Walked {
 }
 
 impl CsvTable {
-    /// Reads the header that begins at `from`: returns the place after it, and its names.
-    fn header(&mut self, from: u64) -> Result<Header> {
+    /// Reads the header that begins at `from`, and returns its names.
+    fn header(&mut self, from: u64) -> Result<Vec<String>, Unread> {
         let mut names: Vec<Field> = Vec::new();
         let found = self.walk(from, |column, part, max| {
             if names.len() <= column {
@@ -223,14 +214,18 @@ impl CsvTable {
         })?;
         match found {
             Next::Record(_, next) => {
+                self.first = next;
                 let name = |field: &Field| String::from_utf8_lossy(&field.bytes).into_owned();
-                Ok(Ok((next, names.iter().map(name).collect())))
+                Ok(names.iter().map(name).collect())
             }
             Next::End => {
                 let path = self.chunks.content.path().display();
-                Err(Error::Corpus { problem: format!("{path}: the table has no header line; give it one") })
+                let problem = format!("{path}: the table has no header line; give it one");
+                Err(Error::Corpus { problem }.into())
             }
-            Next::Broken(problem) => Ok(Err(Problem { offset: problem.offset + from as usize, ..problem })),
+            Next::Broken(problem) => {
+                Err(Problem { offset: problem.offset + from as usize, ..problem }.into())
+            }
         }
     }
 
@@ -266,7 +261,7 @@ impl CsvTable {
             let input = if at == begin { &input[..input.len().min(1)] } else { input };
             if input.is_empty() {
                 if let Some(broken) = self.chunks.broken() {
-                    return Ok(Next::Broken(broken.clone().into()));
+                    return Ok(Next::Broken(broken));
                 }
                 return Ok(self.at_end(Walked { from, begin, field, at, column }));
             }
@@ -376,26 +371,17 @@ fn unclosed(offset: usize, len: u64) -> Problem {
 
 impl Records for CsvTable {
     fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
-        let mut at = from.max(self.first);
-        let full = window.bytes.len() + room;
-        while at < end {
-            let next = match self.next(at)? {
-                Next::End => return Ok(Stop::End),
-                Next::Broken(problem) => {
-                    window.refuse_record(self.record, at, problem);
-                    return Ok(Stop::End);
-                }
-                Next::Record(fields, next) => {
-                    self.append(fields, next, window);
-                    next
-                }
-            };
-            at = next;
-            if window.is_full() || window.bytes.len() >= full {
-                break;
+        take_each(from.max(self.first), end, room, window, |at, window| match self.next(at)? {
+            Next::End => Ok(Stop::End),
+            Next::Broken(problem) => {
+                window.refuse_record(self.record, at, problem);
+                Ok(Stop::End)
             }
-        }
-        Ok(Stop::At(at))
+            Next::Record(fields, next) => {
+                self.append(fields, next, window);
+                Ok(Stop::At(next))
+            }
+        })
     }
 
     fn problem(&mut self, at: u64) -> Result<Option<String>> {

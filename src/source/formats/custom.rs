@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use super::chunks::Chunks;
 use super::format::{Format, Opened, Unopened};
-use super::records::{Records, Stop};
+use super::records::{Records, Stop, take_each};
 use crate::config::SourceConfig;
 use crate::custom_format::{CustomFormat, RecordFile, RecordFormat, RecordReader, RecordText};
 use crate::error::{Error, Result};
 use crate::source::content::Content;
 use crate::source::layout::Layout;
-use crate::source::problem::{Broken, Problem, Unread};
+use crate::source::problem::{Problem, Unread};
 use crate::source::window::Window;
 
 /// A format of the program, and what the config says about its documents.
@@ -49,8 +49,8 @@ impl Format for Custom {
         let mut input = Input { chunks: Chunks::new(content), at: 0, stopped: None };
         let opened = self.code.open(&mut input);
         let text = RecordText::new(self.max + 1);
-        let found = input.checked(opened)?;
-        Ok(Opened::found(found.map(|reader| CustomRecords { reader, first: input.at, input, text })))
+        let found = input.checked(opened);
+        Opened::found(found.map(|reader| CustomRecords { reader, first: input.at, input, text }))
     }
 }
 
@@ -66,17 +66,17 @@ struct CustomRecords {
 }
 
 impl CustomRecords {
-    /// Appends the document of the record at `at`. Returns the place of the next record; `None` if none can be read.
-    fn append(&mut self, at: u64, window: &mut Window) -> Result<Option<u64>> {
+    /// Appends the document of the record at `at`.
+    fn append(&mut self, at: u64, window: &mut Window) -> Result<Stop> {
         self.input.at = at;
         self.text.clear();
         let read = self.reader.read(&mut self.input, &mut self.text);
-        match self.input.checked(read)? {
+        match Unread::split(self.input.checked(read))? {
             Ok(true) => {}
-            Ok(false) => return Ok(None),
+            Ok(false) => return Ok(Stop::End),
             Err(problem) => {
                 window.refuse_record(at, at, problem);
-                return Ok(None);
+                return Ok(Stop::End);
             }
         }
         let next = self.input.at;
@@ -91,22 +91,13 @@ impl CustomRecords {
             Ok((text, len)) => window.record(at, next, text, len, 1.0),
             Err(what) => window.refuse_record(at, next, Problem::new(0, what, "mend the record")),
         }
-        Ok(Some(next))
+        Ok(Stop::At(next))
     }
 }
 
 impl Records for CustomRecords {
     fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
-        let mut at = from.max(self.first);
-        let full = window.bytes.len() + room;
-        while at < end {
-            let Some(next) = self.append(at, window)? else { return Ok(Stop::End) };
-            at = next;
-            if window.is_full() || window.bytes.len() >= full {
-                break;
-            }
-        }
-        Ok(Stop::At(at))
+        take_each(from.max(self.first), end, room, window, |at, window| self.append(at, window))
     }
 
     fn problem(&mut self, at: u64) -> Result<Option<String>> {
@@ -129,26 +120,25 @@ struct Input {
 }
 
 impl Input {
-    /// The result of the program's code, or the problem of the text.
+    /// The result of the program's code.
     ///
     /// # Errors
     /// Those of reading the text, whatever the code made of them.
-    fn checked<T>(&mut self, found: io::Result<T>) -> Result<Result<T, Problem>> {
-        match self.stopped.take() {
-            Some(Unread::Failed(error)) => Err(error),
-            Some(Unread::Broken(broken)) => Ok(Err(broken.into())),
-            None => Ok(found.map_err(|error| match error.kind() {
-                ErrorKind::UnexpectedEof => Problem::new(0, "the file is cut off here", Broken::ANEW),
-                _ => Problem::new(0, error.to_string(), "mend the file, or get it again"),
-            })),
+    fn checked<T>(&mut self, found: io::Result<T>) -> Result<T, Unread> {
+        if let Some(stopped) = self.stopped.take() {
+            return Err(stopped);
         }
+        found.map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => Problem::damage("the file is cut off here").into(),
+            _ => Problem::new(0, error.to_string(), "mend the file, or get it again").into(),
+        })
     }
 }
 
 impl BufRead for Input {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let stopped = match self.chunks.from(self.at).map(<[u8]>::is_empty) {
-            Ok(true) => self.chunks.broken().cloned().map(Unread::Broken),
+            Ok(true) => self.chunks.broken().map(Unread::Damaged),
             Ok(false) => None,
             Err(error) => Some(Unread::Failed(error)),
         };

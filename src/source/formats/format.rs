@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::source::content::{Content, packed};
 use crate::source::framing::Shape;
 use crate::source::layout::{Laid, Layout};
-use crate::source::problem::Problem;
+use crate::source::problem::Unread;
 use crate::source::split_size::SplitSize;
 use crate::store::{FileOpener, Stored};
 
@@ -48,15 +48,14 @@ pub(crate) trait Format: Debug + Send + Sync {
     /// Opens a file that is cut as `layout` says.
     fn open(&self, file: Unopened<'_>, layout: &Layout) -> Result<Opened>;
 
-    /// The dotted names of the fields that may hold text, from a file's description or its first records; or the file's
-    /// problem.
-    fn fields(&self, _: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
-        Ok(Ok(Vec::new()))
+    /// The dotted names of the fields that may hold text, from a file's description or its first records.
+    fn fields(&self, _: Unopened<'_>) -> Result<Vec<String>, Unread> {
+        Ok(Vec::new())
     }
 
-    /// The fields at the top of a record, whatever they hold, if records have fields; or the file's problem.
-    fn top_fields(&self, _: Unopened<'_>) -> Result<Result<Vec<TopField>, Problem>> {
-        Ok(Ok(Vec::new()))
+    /// The fields at the top of a record, whatever they hold, if records have fields.
+    fn top_fields(&self, _: Unopened<'_>) -> Result<Vec<TopField>, Unread> {
+        Ok(Vec::new())
     }
 }
 
@@ -112,10 +111,8 @@ impl Opened {
     }
 
     /// An open file of records, or the stand-in for a damaged one.
-    pub(super) fn found(found: Result<impl Records + 'static, Problem>) -> Self {
-        match found {
-            Ok(records) => Self::records(records),
-            Err(problem) => Self::records(Damaged(problem)),
-        }
+    pub(super) fn found(found: Result<impl Records + 'static, Unread>) -> Result<Self> {
+        let damaged = |problem| Self::records(Damaged(problem));
+        Ok(Unread::split(found)?.map_or_else(damaged, Self::records))
     }
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::decode::{Bound, Text, utf8};
 use super::format::{Format, Opened, Unopened};
-use super::records::{Records, Stop};
+use super::records::{Records, Stop, take_each};
 use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, write_text};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
@@ -21,9 +21,9 @@ use crate::source::cuts::Cuts;
 use crate::source::excerpt::{excerpt, listed};
 use crate::source::json_path::Json;
 use crate::source::layout::{Laid, Layout};
-use crate::source::problem::{Broken, Problem};
+use crate::source::problem::{Problem, Unread};
 use crate::source::split_size::SplitSize;
-use crate::source::window::{WINDOW_DOCUMENTS, Window};
+use crate::source::window::Window;
 use crate::store::Stored;
 
 mod index;
@@ -63,7 +63,7 @@ impl Format for Mds {
     fn layout(&self, file: Unopened<'_>, split_size: &SplitSize) -> Result<Laid> {
         let stored = file.stored()?;
         let held = packed(&*stored)?;
-        let Ok(shard) = self.open_shard(stored)? else { return Ok(Layout::Whole.into()) };
+        let Ok(shard) = Unread::split(self.open_shard(stored))? else { return Ok(Layout::Whole.into()) };
         // Each split of a compressed shard would have to decompress everything before it.
         if let (Some(held), true) = (held, split_size.is_auto) {
             return Ok(Laid { layout: Layout::Whole, held });
@@ -87,47 +87,42 @@ impl Format for Mds {
     }
 
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
-        self.open_shard(file.stored()?).map(Opened::found)
+        Opened::found(self.open_shard(file.stored()?))
     }
 
-    fn fields(&self, file: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
-        let opened = Samples::open(file.stored()?)?;
-        Ok(opened.map(|(_, names, encodings)| {
-            let of = |wanted: &str| -> Vec<String> {
-                let columns = names.iter().zip(&encodings).filter(|(_, encoding)| *encoding == wanted);
-                columns.map(|(name, _)| name.clone()).collect()
-            };
-            // Strings are likelier to be text than bytes are.
-            let strings = of("str");
-            if strings.is_empty() { of("bytes") } else { strings }
-        }))
+    fn fields(&self, file: Unopened<'_>) -> Result<Vec<String>, Unread> {
+        let samples = Samples::open(file.stored()?)?;
+        let of = |wanted: &str| -> Vec<String> {
+            let columns = samples.names.iter().zip(&samples.encodings);
+            columns.filter(|(_, encoding)| *encoding == wanted).map(|(name, _)| name.clone()).collect()
+        };
+        // Strings are likelier to be text than bytes are.
+        let strings = of("str");
+        Ok(if strings.is_empty() { of("bytes") } else { strings })
     }
 }
 
 impl Mds {
-    /// Opens a shard, or returns the problem of its head.
-    fn open_shard(&self, stored: Arc<dyn Stored>) -> Result<Result<Shard, Problem>> {
-        let (samples, names, encodings) = match Samples::open(stored)? {
-            Ok(opened) => opened,
-            Err(problem) => return Ok(Err(problem)),
-        };
+    /// Opens a shard.
+    fn open_shard(&self, stored: Arc<dyn Stored>) -> Result<Shard, Unread> {
+        let samples = Samples::open(stored)?;
         let document = match &self.wanted {
-            Wanted::Text(field) => text_column(field, &samples, &names, &encodings)?,
-            Wanted::Record(wanted) => record_columns(wanted, &samples, &names, &encodings)?,
+            Wanted::Text(field) => text_column(field, &samples)?,
+            Wanted::Record(wanted) => record_columns(wanted, &samples)?,
         };
-        Ok(Ok(Shard { bound: self.bound, samples, document }))
+        Ok(Shard { bound: self.bound, samples, document })
     }
 }
 
 /// The column of the text, and the path of the text within it.
-fn text_column(field: &str, samples: &Samples, names: &[String], encodings: &[String]) -> Result<Columns> {
+fn text_column(field: &str, samples: &Samples) -> Result<Columns> {
     // A dotted name may lead into a JSON column.
     let (name, path) = match field.split_once('.') {
-        Some((name, path)) if !names.iter().any(|name| name == field) => (name, Some(path)),
+        Some((name, path)) if !samples.names.iter().any(|name| name == field) => (name, Some(path)),
         _ => (field, None),
     };
-    let column = samples.column(name, names)?;
-    let encoding = encodings[column].as_str();
+    let column = samples.column(name)?;
+    let encoding = samples.encodings[column].as_str();
     let is_text = match path {
         None => matches!(encoding, "str" | "bytes"),
         Some(_) => encoding == "json",
@@ -142,18 +137,14 @@ fn text_column(field: &str, samples: &Samples, names: &[String], encodings: &[St
 }
 
 /// The columns of a record.
-fn record_columns(
-    wanted: &[String],
-    samples: &Samples,
-    names: &[String],
-    encodings: &[String],
-) -> Result<Columns> {
+fn record_columns(wanted: &[String], samples: &Samples) -> Result<Columns> {
+    let names = &samples.names;
     let columns = columns_of(wanted, |wanted| names.iter().position(|name| name == wanted));
     if columns.is_empty() {
         return Err(samples.refuse(&no_column(wanted, &listed(names))));
     }
     let column = |column: usize| {
-        let (name, encoding) = (&names[column], encodings[column].as_str());
+        let (name, encoding) = (&names[column], samples.encodings[column].as_str());
         match encoding {
             "str" | "bytes" => Ok((column, name.clone(), false)),
             "json" => Ok((column, name.clone(), true)),
@@ -164,39 +155,6 @@ fn record_columns(
         }
     };
     columns.into_iter().map(column).collect::<Result<_>>().map(Columns::Record)
-}
-
-/// Reads a shard's offsets and columns, or returns their problem.
-fn head(content: &mut Content) -> Result<Result<(Vec<u32>, Description), String>> {
-    let wrong = |what: &str| Ok(Err(what.to_owned()));
-    let Some(samples) = exactly(content, 0, 4)?.map(|bytes| u64::from(numbers(&bytes)[0])) else {
-        return wrong("it is too short");
-    };
-    if samples > MOST_SAMPLES {
-        return Ok(Err(format!(
-            "it claims to have {samples} samples, more than the limit of {MOST_SAMPLES}"
-        )));
-    }
-    let Some(offsets) = exactly(content, 4, 4 * (samples + 1))?.map(|bytes| numbers(&bytes)) else {
-        return wrong("it ends within the offsets of its samples");
-    };
-    let end = 4 * (samples + 2);
-    let first = u64::from(offsets[0]);
-    if !offsets.is_sorted() || first < end || first - end > MOST_DESCRIPTION {
-        return wrong("the offsets of its samples are wrong");
-    }
-    let Some(description) = exactly(content, end, first - end)? else {
-        return wrong("it ends within the description of its columns");
-    };
-    let description: Description = match serde_json::from_slice(&description) {
-        Ok(description) => description,
-        Err(e) => return Ok(Err(format!("the description of its columns: {e}"))),
-    };
-    let names = description.column_names.len();
-    if names != description.column_encodings.len() || names != description.column_sizes.len() {
-        return wrong("not all of its columns have a name, an encoding and a size");
-    }
-    Ok(Ok((offsets, description)))
 }
 
 /// Reads `n` bytes from `from` on; `None` if there are fewer.
@@ -217,24 +175,41 @@ struct Samples {
     content: Content,
     /// Where each sample begins in the shard's text, and where the last one ends.
     offsets: Vec<u32>,
+    /// The names, encodings and sizes of the columns.
+    names: Vec<String>,
+    encodings: Vec<String>,
     sizes: Vec<Option<u64>>,
 }
 
 impl Samples {
-    /// Opens a shard and returns its samples, and the names and encodings of its columns; or the problem of its head.
-    #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
-    fn open(stored: Arc<dyn Stored>) -> Result<Result<(Self, Vec<String>, Vec<String>), Problem>> {
+    /// Reads a shard's offsets and columns.
+    fn open(stored: Arc<dyn Stored>) -> Result<Self, Unread> {
+        let wrong =
+            |what: &str| Unread::from(Problem::damage(format!("it is not a readable MDS shard: {what}")));
         let mut content = Content::open(stored)?;
-        Ok(match head(&mut content)? {
-            Ok((offsets, description)) => {
-                let Description { column_names, column_encodings, column_sizes: sizes } = description;
-                Ok((Self { content, offsets, sizes }, column_names, column_encodings))
-            }
-            Err(what) => {
-                let what = format!("it is not a readable MDS shard: {what}");
-                Err(Problem::new(0, what, Broken::ANEW))
-            }
-        })
+        let samples = exactly(&mut content, 0, 4)?.ok_or_else(|| wrong("it is too short"))?;
+        let samples = u64::from(numbers(&samples)[0]);
+        if samples > MOST_SAMPLES {
+            return Err(wrong(&format!(
+                "it claims to have {samples} samples, more than the limit of {MOST_SAMPLES}"
+            )));
+        }
+        let offsets = exactly(&mut content, 4, 4 * (samples + 1))?;
+        let offsets = numbers(&offsets.ok_or_else(|| wrong("it ends within the offsets of its samples"))?);
+        let end = 4 * (samples + 2);
+        let first = u64::from(offsets[0]);
+        if !offsets.is_sorted() || first < end || first - end > MOST_DESCRIPTION {
+            return Err(wrong("the offsets of its samples are wrong"));
+        }
+        let description = exactly(&mut content, end, first - end)?
+            .ok_or_else(|| wrong("it ends within the description of its columns"))?;
+        let Description { column_names: names, column_encodings: encodings, column_sizes: sizes } =
+            serde_json::from_slice(&description)
+                .map_err(|e| wrong(&format!("the description of its columns: {e}")))?;
+        if names.len() != encodings.len() || names.len() != sizes.len() {
+            return Err(wrong("not all of its columns have a name, an encoding and a size"));
+        }
+        Ok(Self { content, offsets, names, encodings, sizes })
     }
 
     fn refuse(&self, what: &str) -> Error {
@@ -242,9 +217,9 @@ impl Samples {
     }
 
     /// The number of the column `name`.
-    fn column(&self, name: &str, names: &[String]) -> Result<usize> {
-        names.iter().position(|column| column == name).ok_or_else(|| {
-            let there = listed(names);
+    fn column(&self, name: &str) -> Result<usize> {
+        self.names.iter().position(|column| column == name).ok_or_else(|| {
+            let there = listed(&self.names);
             self.refuse(&format!("there is no column {name:?}; it has {there}; name one of them"))
         })
     }
@@ -260,45 +235,33 @@ impl Samples {
         u64::from(start)..u64::from(end)
     }
 
-    /// Reads a column of sample `number`: as much of it as `held` allows for its length, and its length; or returns the
-    /// sample's problem.
-    fn bytes(
-        &mut self,
-        number: u64,
-        column: usize,
-        held: impl FnOnce(u64) -> u64,
-    ) -> Result<Result<(Vec<u8>, u64), Problem>> {
-        let wrong = |what: &str| Ok(Err(Problem::new(0, what, Broken::ANEW)));
+    /// Reads a column of sample `number`: as much of it as `held` allows for its length, and its length.
+    fn bytes(&mut self, number: u64, column: usize, held: impl FnOnce(u64) -> u64) -> Result<Text, Unread> {
         let [start, end] = [number as usize, number as usize + 1].map(|index| u64::from(self.offsets[index]));
         let open = self.sizes.iter().filter(|size| size.is_none()).count() as u64;
         if 4 * open > end - start {
-            return wrong("the sample is shorter than the lengths of its columns");
+            return Err(Problem::damage("the sample is shorter than the lengths of its columns").into());
         }
-        let head = match self.read(start, 4 * open)? {
-            Ok(head) => numbers(&head),
-            Err(problem) => return Ok(Err(problem)),
-        };
-        let mut lengths = head.into_iter().map(u64::from);
+        let mut lengths = numbers(&self.read(start, 4 * open)?).into_iter().map(u64::from);
         let lengths: Vec<u64> =
             self.sizes.iter().map(|size| size.or_else(|| lengths.next()).unwrap_or_default()).collect();
         let whole = lengths.iter().try_fold(4 * open, |sum, length| sum.checked_add(*length));
         if whole != Some(end - start) {
-            return wrong("the sample's columns are not as long as it is");
+            return Err(Problem::damage("the sample's columns are not as long as it is").into());
         }
         let from = start + 4 * open + lengths[..column].iter().sum::<u64>();
         let len = lengths[column];
-        Ok(self.read(from, held(len))?.map(|bytes| (bytes, len)))
+        Ok((self.read(from, held(len))?, len))
     }
 
-    /// Reads `n` bytes from `from` on, or says why there are fewer.
-    fn read(&mut self, from: u64, n: u64) -> Result<Result<Vec<u8>, Problem>> {
+    /// Reads `n` bytes from `from` on.
+    fn read(&mut self, from: u64, n: u64) -> Result<Vec<u8>, Unread> {
         let mut bytes = Vec::new();
-        let after = self.content.read(from, n as usize, &mut bytes)?;
-        Ok(match after {
+        match self.content.read(from, n as usize, &mut bytes)? {
             _ if bytes.len() as u64 == n => Ok(bytes),
-            ReadEnd::Broken(broken) => Err(broken.into()),
-            _ => Err(Problem::new(0, "the shard ends within the sample", Broken::ANEW)),
-        })
+            ReadEnd::Broken(broken) => Err(Problem::from(broken).into()),
+            _ => Err(Problem::damage("the shard ends within the sample").into()),
+        }
     }
 }
 
@@ -320,25 +283,22 @@ enum Columns {
 }
 
 impl Shard {
-    /// The document of sample `number`, or the sample's problem.
-    fn text(&mut self, number: u64) -> Result<Result<Text, Problem>> {
+    /// The document of sample `number`.
+    fn text(&mut self, number: u64) -> Result<Text, Unread> {
         let (bound, samples) = (self.bound, &mut self.samples);
         let columns = match &self.document {
             Columns::Text(column, json) => {
-                let bytes = samples.bytes(number, *column, |len| bound.held(len))?;
-                return Ok(bytes.and_then(|(bytes, len)| bound.text(bytes, len, json.as_ref())));
+                let (bytes, len) = samples.bytes(number, *column, |len| bound.held(len))?;
+                return Ok(bound.text(bytes, len, json.as_ref())?);
             }
             Columns::Record(columns) => columns,
         };
         let (mut object, mut whole, mut is_empty) = (Object::default(), 0, true);
         for (column, name, is_json) in columns {
-            let (bytes, len) = match samples.bytes(number, *column, |len| bound.held(len))? {
-                Ok(found) => found,
-                Err(problem) => return Ok(Err(problem)),
-            };
+            let (bytes, len) = samples.bytes(number, *column, |len| bound.held(len))?;
             (whole, is_empty) = (whole + len, is_empty && matches!(&bytes[..], b"" | b"null"));
             if bound.is_exceeded(whole) {
-                return Ok(Ok((TOO_LONG.to_vec(), whole)));
+                return Ok((TOO_LONG.to_vec(), whole));
             }
             let added = utf8(&bytes).and_then(|text| {
                 if *is_json {
@@ -347,34 +307,26 @@ impl Shard {
                 write_text(text, object.field(name));
                 Ok(())
             });
-            if let Err(problem) = added {
-                // A place within the column is not a place in the file.
-                return Ok(Err(Problem { offset: 0, ..problem }));
-            }
+            // A place within the column is not a place in the file.
+            added.map_err(|problem| Problem { offset: 0, ..problem })?;
         }
         let record = if is_empty { Vec::new() } else { object.finish() };
         let len = record.len() as u64;
-        Ok(Ok((record, len)))
+        Ok((record, len))
     }
 }
 
 impl Records for Shard {
     fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
-        let full = window.bytes.len() + room;
         let samples = self.samples.count();
-        for number in from..end.min(samples) {
-            if number - from == WINDOW_DOCUMENTS as u64 {
-                return Ok(Stop::At(number));
-            }
-            match self.text(number)? {
+        let stop = take_each(from, end.min(samples), room, window, |number, window| {
+            match Unread::split(self.text(number))? {
                 Ok((text, len)) => window.record(number, number + 1, &text, len, 1.0),
                 Err(problem) => window.refuse_record(number, number + 1, problem),
             }
-            if window.is_full() || window.bytes.len() >= full {
-                return Ok(Stop::At(number + 1));
-            }
-        }
-        Ok(if end < samples { Stop::At(end.max(from)) } else { Stop::End })
+            Ok(Stop::At(number + 1))
+        })?;
+        Ok(if end >= samples && matches!(stop, Stop::At(at) if at >= samples) { Stop::End } else { stop })
     }
 
     fn problem(&mut self, at: u64) -> Result<Option<String>> {

@@ -10,7 +10,7 @@ use crate::source::cuts::Cuts;
 use crate::source::layout::{Laid, Layout};
 use crate::source::problem::Problem;
 use crate::source::split_size::SplitSize;
-use crate::source::window::Window;
+use crate::source::window::{WINDOW_DOCUMENTS, Window};
 
 /// The records of one open file, read on blocking threads.
 pub(crate) trait Records: Debug + Send {
@@ -47,6 +47,31 @@ pub(crate) trait Records: Debug + Send {
         starts.retain(|start| *start < len);
         Ok(starts)
     }
+}
+
+/// Takes records one by one, as [`Records::take`] says: `one` appends the record at a place and returns the next place.
+pub(super) fn take_each(
+    from: u64,
+    end: u64,
+    room: usize,
+    window: &mut Window,
+    mut one: impl FnMut(u64, &mut Window) -> Result<Stop>,
+) -> Result<Stop> {
+    let (mut at, full) = (from, window.bytes.len() + room);
+    // Records without a document fill no window.
+    for _ in 0..WINDOW_DOCUMENTS {
+        if at >= end {
+            break;
+        }
+        match one(at, window)? {
+            Stop::At(next) => at = next,
+            Stop::End => return Ok(Stop::End),
+        }
+        if window.is_full() || window.bytes.len() >= full {
+            break;
+        }
+    }
+    Ok(Stop::At(at))
 }
 
 /// The cuts of a small file of `len` bytes whose records are found by reading them.

@@ -90,7 +90,7 @@ impl Format for Tar {
     }
 
     /// The extensions of members that are text, and the paths of the strings in those that are JSON.
-    fn fields(&self, file: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
+    fn fields(&self, file: Unopened<'_>) -> Result<Vec<String>, Unread> {
         let (mut content, mut names) = (self.samples(file.stored()?)?.content, BTreeSet::new());
         let path = content.path().to_owned();
         let input = Rc::new(RefCell::new(Input::new(&mut content, 0)));
@@ -117,7 +117,7 @@ impl Format for Tar {
                 names.insert(extension);
             }
         }
-        Ok(Ok(names.into_iter().collect()))
+        Ok(names.into_iter().collect())
     }
 }
 
@@ -212,7 +212,7 @@ impl Records for Samples {
         let mut input = input.borrow_mut();
         let next = if broken.is_none() && !input.is_at_end { input.next_archive() } else { None };
         // No header can follow a member that is cut off, so the member itself is at fault.
-        let (is_at_end, is_broken) = (input.is_at_end, matches!(input.stop, Some(Unread::Broken(_))));
+        let (is_at_end, is_broken) = (input.is_at_end, matches!(input.stop, Some(Unread::Damaged(_))));
         let is_cut = is_at_end || is_broken;
         let at = if is_cut && !input.reaches(at) { last } else { at };
         // The text of a sample that is cut off may be there.
@@ -221,7 +221,7 @@ impl Records for Samples {
         let damage = |at: u64, what: String| Problem::new((at - start) as usize, what, Broken::ANEW);
         let problem = match (input.stop.take(), broken) {
             (Some(Unread::Failed(error)), _) => return Err(error),
-            (Some(Unread::Broken(broken)), _) => Some(broken.into()),
+            (Some(Unread::Damaged(problem)), _) => Some(problem),
             (None, _) if is_at_end => Some(damage(at, CUT.to_owned())),
             (None, Some(error)) => {
                 // The lines after the first are bytes of the archive.

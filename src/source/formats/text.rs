@@ -18,7 +18,7 @@ use crate::source::content::{Content, Frames, ReadEnd, codec, packed};
 use crate::source::framing::{Boundary, Frame, Framer, Shape, bom_len};
 use crate::source::json_path::strings;
 use crate::source::layout::{Laid, Layout};
-use crate::source::problem::Problem;
+use crate::source::problem::Unread;
 use crate::source::split_size::{LONGEST, SHORTEST, SplitSize};
 use crate::source::window::Window;
 use crate::store::Stored;
@@ -104,25 +104,25 @@ impl Format for Text {
         Ok(Opened::Text(content, self.shape))
     }
 
-    fn fields(&self, file: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
+    fn fields(&self, file: Unopened<'_>) -> Result<Vec<String>, Unread> {
         if !self.is_json {
-            return Ok(Ok(vec![COLUMN.to_owned()]));
+            return Ok(vec![COLUMN.to_owned()]);
         }
         let mut names = BTreeSet::new();
         self.values(file.stored()?)?.iter().for_each(|value| strings(value, "", &mut names));
-        Ok(Ok(names.into_iter().collect()))
+        Ok(names.into_iter().collect())
     }
 
-    fn top_fields(&self, file: Unopened<'_>) -> Result<Result<Vec<TopField>, Problem>> {
+    fn top_fields(&self, file: Unopened<'_>) -> Result<Vec<TopField>, Unread> {
         let values = if self.is_json { self.values(file.stored()?)? } else { Vec::new() };
-        let Some(Value::Object(first)) = values.first() else { return Ok(Ok(Vec::new())) };
+        let Some(Value::Object(first)) = values.first() else { return Ok(Vec::new()) };
         let has_objects =
             |value: &Value| value.as_array().is_some_and(|list| list.iter().all(Value::is_object));
         let field = |(name, value): (&String, &Value)| TopField {
             name: name.clone(),
             has_objects: has_objects(value),
         };
-        Ok(Ok(first.iter().map(field).collect()))
+        Ok(first.iter().map(field).collect())
     }
 }
 

@@ -28,7 +28,7 @@ use crate::source::formats::format::{Candidate, Format, Opened, TopField, Unopen
 use crate::source::formats::records::{Records, Stop};
 use crate::source::formats::wanted::Wanted;
 use crate::source::layout::{Laid, Layout};
-use crate::source::problem::{Broken, Problem};
+use crate::source::problem::{Problem, Unread};
 use crate::source::split_size::SplitSize;
 use crate::source::window::Window;
 use crate::store::Stored;
@@ -52,16 +52,14 @@ impl ArrowFormat {
         self.walked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The messages of a file that has the columns, or the file's problem.
-    fn messages(&self, stored: &dyn Stored) -> Result<Result<Arc<Messages>, Problem>> {
+    /// The messages of a file that has the columns.
+    fn messages(&self, stored: &dyn Stored) -> Result<Arc<Messages>, Unread> {
         if let Some(messages) = self.walked().get(stored.path()) {
-            return Ok(Ok(messages.clone()));
+            return Ok(messages.clone());
         }
         let messages = Messages::find(stored)?;
-        if let Ok(messages) = &messages {
-            self.columns.check(stored.path(), &messages.schema)?;
-        }
-        Ok(messages.map(Arc::new))
+        self.columns.check(stored.path(), &messages.schema)?;
+        Ok(Arc::new(messages))
     }
 }
 
@@ -78,7 +76,7 @@ impl Format for ArrowFormat {
     fn layout(&self, file: Unopened<'_>, split_size: &SplitSize) -> Result<Laid> {
         let stored = file.stored()?;
         let (len, is_local) = (stored.len(), stored.is_local());
-        let Ok(messages) = self.messages(&*stored)? else { return Ok(Layout::Whole.into()) };
+        let Ok(messages) = Unread::split(self.messages(&*stored))? else { return Ok(Layout::Whole.into()) };
         let (mut cuts, mut last) = (Vec::new(), 0);
         // Where there are few record batches, short ones are cut too: each part reads all of its batch.
         let held = messages.batches.iter().map(|batch| messages.held(batch)).max().unwrap_or(0);
@@ -100,18 +98,16 @@ impl Format for ArrowFormat {
 
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
         let stored = file.stored()?;
-        let messages = self.messages(&*stored)?;
-        Ok(Opened::found(messages.map(|messages| ArrowTable::new(stored, &self.columns, messages))))
+        let messages = self.messages(&*stored);
+        Opened::found(messages.map(|messages| ArrowTable::new(stored, &self.columns, messages)))
     }
 
-    fn fields(&self, file: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
-        let messages = Messages::find(&*file.stored()?)?;
-        Ok(messages.map(|messages| names_of_text(messages.schema.fields(), "")))
+    fn fields(&self, file: Unopened<'_>) -> Result<Vec<String>, Unread> {
+        Ok(names_of_text(Messages::find(&*file.stored()?)?.schema.fields(), ""))
     }
 
-    fn top_fields(&self, file: Unopened<'_>) -> Result<Result<Vec<TopField>, Problem>> {
-        let messages = Messages::find(&*file.stored()?)?;
-        Ok(messages.map(|messages| top_fields(messages.schema.fields())))
+    fn top_fields(&self, file: Unopened<'_>) -> Result<Vec<TopField>, Unread> {
+        Ok(top_fields(Messages::find(&*file.stored()?)?.schema.fields()))
     }
 }
 
@@ -141,7 +137,7 @@ struct Messages {
     /// How long the longest compressed batch is, in bytes: as it is stored, and decompressed.
     packed: (u64, u64),
     /// Where the file breaks off, if it does.
-    broken: Option<Broken>,
+    broken: Option<Problem>,
 }
 
 /// Where a record batch is, and its rows.
@@ -156,38 +152,35 @@ struct Batch {
 
 impl Messages {
     /// Walks over the messages of a file.
-    fn find(stored: &dyn Stored) -> Result<Result<Self, Problem>> {
-        let refuse = |what: String| {
-            let what = format!("it is not a readable Arrow file: {what}");
-            Ok(Err(Problem::new(0, what, Broken::ANEW)))
-        };
+    fn find(stored: &dyn Stored) -> Result<Self, Unread> {
+        let refuse = |what: String| Problem::damage(format!("it is not a readable Arrow file: {what}"));
         let (first, is_file) = start(stored)?;
-        let problem = match is_file.then(|| footer(stored)).transpose()? {
-            Some(Ok(footer)) => return Self::listed(stored, footer).map(Ok),
-            Some(Err(problem)) => Some(problem),
+        let footer = is_file.then(|| Unread::split(footer(stored))).transpose()?;
+        let problem = match footer {
+            Some(Ok(footer)) => return Self::listed(stored, footer),
+            Some(Err(problem)) => Some(problem.what),
             None => None,
         };
-        let message = match message(stored, first, is_file)? {
-            MessageAt::Message(message) => message,
-            MessageAt::End(_) => return refuse(problem.unwrap_or_else(|| "it has no schema".to_owned())),
-            MessageAt::Broken(broken) => return refuse(broken.what),
+        let message = match Unread::split(message(stored, first, is_file))? {
+            Ok(MessageAt::Message(message)) => message,
+            Ok(MessageAt::End(_)) => {
+                return Err(refuse(problem.unwrap_or_else(|| "it has no schema".to_owned())).into());
+            }
+            Err(problem) => return Err(refuse(problem.what).into()),
         };
-        let (schema, version) = match schema(&message.metadata) {
-            Ok((schema, version)) => (schema, version),
-            Err(what) => return refuse(what),
-        };
+        let (schema, version) = schema(&message.metadata).map_err(refuse)?;
         let mut messages = Self::new(schema, version);
-        messages.broken = messages.walk(stored, message.next, problem)?;
+        messages.broken = Unread::split(messages.walk(stored, message.next, problem))?.err();
         messages.measure(stored)?;
-        Ok(Ok(messages))
+        Ok(messages)
     }
 
     /// The messages that a file's footer lists. They must cover the whole file: writers differ only in how they begin
     /// and end it.
-    fn listed(stored: &dyn Stored, footer: Footer) -> Result<Self> {
+    fn listed(stored: &dyn Stored, footer: Footer) -> Result<Self, Unread> {
         let mut messages = Self::new(footer.schema.clone(), footer.version);
         messages.has_footer = true;
-        messages.broken = messages.walk_listed(stored, &footer)?;
+        messages.broken = Unread::split(messages.walk_listed(stored, &footer))?.err();
         messages.measure(stored)?;
         Ok(messages)
     }
@@ -207,53 +200,48 @@ impl Messages {
         Ok(())
     }
 
-    /// Notes the messages from `at` on. Returns where they break off, if they do. A file without a footer does so at its
-    /// end, by this `problem`.
-    fn walk(&mut self, stored: &dyn Stored, mut at: u64, problem: Option<String>) -> Result<Option<Broken>> {
-        loop {
+    /// Notes the messages from `at` on, as far as they can be read. A file without a footer breaks off at its end, by
+    /// this `problem`.
+    fn walk(&mut self, stored: &dyn Stored, mut at: u64, problem: Option<String>) -> Result<(), Unread> {
+        let what = loop {
             let message = match message(stored, at, problem.is_some())? {
                 MessageAt::Message(message) => message,
                 MessageAt::End(behind) => {
                     let follows = || "the end is marked here, and more follows".to_owned();
-                    let what = problem.or_else(|| (!is_padding(behind, stored.len())).then(follows));
-                    return Ok(what.map(|what| Broken { byte: at, what, remedy: Broken::ANEW }));
+                    match problem.or_else(|| (!is_padding(behind, stored.len())).then(follows)) {
+                        Some(what) => break what,
+                        None => return Ok(()),
+                    }
                 }
-                MessageAt::Broken(broken) => return Ok(Some(broken)),
             };
             if let Err(what) = self.note(&message) {
-                return Ok(Some(Broken { byte: at, what, remedy: Broken::ANEW }));
+                break what;
             }
             at = message.next;
-        }
+        };
+        Err(Problem::damage_at(at, what).into())
     }
 
-    /// Notes the messages that a footer lists. Returns where they break off, if they do.
-    fn walk_listed(&mut self, stored: &dyn Stored, footer: &Footer) -> Result<Option<Broken>> {
-        let broken = |byte: u64, what: String| Ok(Some(Broken { byte, what, remedy: Broken::ANEW }));
+    /// Notes the messages that a footer lists, as far as they can be read.
+    fn walk_listed(&mut self, stored: &dyn Stored, footer: &Footer) -> Result<(), Unread> {
+        let unlisted = |end: Option<u64>| {
+            Problem::damage_at(end.unwrap_or_default(), "its footer does not list what is here").into()
+        };
         let mut end = None;
         for block in &footer.blocks {
             let at = u64::try_from(block.offset()).unwrap_or(u64::MAX);
             if !end.map_or(footer.can_begin(at), |end| is_padding(end, at)) || at >= footer.at {
-                return broken(end.unwrap_or_default(), "its footer does not list what is here".to_owned());
+                return Err(unlisted(end));
             }
-            let message = match message(stored, at, true)? {
-                MessageAt::Message(message) => message,
-                MessageAt::End(_) => {
-                    return broken(at, "its footer lists a message that is not there".to_owned());
-                }
-                MessageAt::Broken(broken) => return Ok(Some(broken)),
+            let MessageAt::Message(message) = message(stored, at, true)? else {
+                return Err(Problem::damage_at(at, "its footer lists a message that is not there").into());
             };
-            if let Err(what) = self.note(&message) {
-                return broken(at, what);
-            }
+            self.note(&message).map_err(|what| Problem::damage_at(at, what))?;
             end = Some(message.next);
         }
         // Most writers mark the end before the footer.
         let ends = |end: u64| is_padding(end, footer.at) || is_padding(end + END, footer.at);
-        match end.map_or(footer.can_begin(footer.at), ends) {
-            true => Ok(None),
-            false => broken(end.unwrap_or_default(), "its footer does not list what is here".to_owned()),
-        }
+        if end.map_or(footer.can_begin(footer.at), ends) { Ok(()) } else { Err(unlisted(end)) }
     }
 
     /// Notes a message, or returns its problem.
@@ -341,7 +329,7 @@ impl ArrowTable {
 
     /// Gives the decoder the dictionaries that apply at `offset`. A stream may replace them on its way; files of polars
     /// have them after the batches.
-    fn load_dictionaries(&mut self, offset: i64) -> Result<Result<(), String>> {
+    fn load_dictionaries(&mut self, offset: i64) -> Result<(), Unread> {
         let mut needed: Vec<usize> = Vec::new();
         for (number, dictionary) in self.messages.dictionaries.iter().enumerate() {
             if !self.messages.has_footer && dictionary.block.offset() > offset {
@@ -363,22 +351,19 @@ impl ArrowTable {
                 sound(&block, &bytes)?;
                 self.decoder.read_dictionary(&block, &bytes).map_err(|e| super::said(&e))
             });
-            if let Err(what) = read {
-                return Ok(Err(format!("its dictionary at byte {}: {what}", block.offset())));
-            }
+            let of = |what| format!("its dictionary at byte {}: {what}", block.offset());
+            read.map_err(|what| Problem::damage(of(what)))?;
             self.loaded.push(number);
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    /// Decodes the rows of batch `number`, or says why it cannot.
-    fn decode(&mut self, number: usize) -> Result<Result<Rows, String>> {
+    /// Decodes the rows of batch `number`.
+    fn decode(&mut self, number: usize) -> Result<Rows, Unread> {
         let Batch { block, rows, .. } = self.messages.batches[number];
-        if let Err(what) = self.load_dictionaries(block.offset())? {
-            return Ok(Err(what));
-        }
+        self.load_dictionaries(block.offset())?;
         let bytes = self.bytes(&block)?;
-        Ok(guarded(|| {
+        let rows = guarded(|| {
             sound(&block, &bytes)?;
             let batch = self.decoder.read_record_batch(&block, &bytes).map_err(|e| super::said(&e))?;
             let batch = batch.ok_or("the message is not a record batch")?;
@@ -386,7 +371,8 @@ impl ArrowTable {
                 return Err(format!("the batch has {} rows and says {rows}", batch.num_rows()));
             }
             self.columns.rows(&batch)
-        }))
+        });
+        Ok(rows.map_err(Problem::damage)?)
     }
 }
 
@@ -416,13 +402,11 @@ impl Records for ArrowTable {
                     return Ok(Stop::At(row));
                 }
                 decoded += 1;
-                match self.decode(number)? {
+                match Unread::split(self.decode(number))? {
                     Ok(rows) => self.open = Some((number, rows)),
-                    Err(what) => {
+                    Err(Problem { what, .. }) => {
                         let what = format!("the record batch cannot be read: {what}");
-                        let mut problem = Problem::new(0, what, Broken::ANEW);
-                        problem.stored = Some(block.offset() as u64);
-                        window.refuse_record(row, last, problem);
+                        window.refuse_record(row, last, Problem::damage_at(block.offset() as u64, what));
                         row = last;
                         continue;
                     }
@@ -441,7 +425,7 @@ impl Records for ArrowTable {
             return Ok(Stop::At(row));
         }
         if let (Some(broken), true) = (&self.messages.broken, end > self.messages.rows()) {
-            window.refuse_record(row, row, broken.clone().into());
+            window.refuse_record(row, row, broken.clone());
         }
         Ok(Stop::End)
     }

@@ -8,7 +8,7 @@ use arrow_schema::Schema;
 
 use super::guarded;
 use crate::error::Result;
-use crate::source::problem::Broken;
+use crate::source::problem::{Problem, Unread};
 use crate::store::Stored;
 
 /// The mark that begins a file, unlike a stream. It is padded to eight bytes.
@@ -42,7 +42,6 @@ pub(super) enum MessageAt {
     Message(Message),
     /// A mark of the end, or the end itself: what follows it begins at this byte.
     End(u64),
-    Broken(Broken),
 }
 
 /// The kind of a message.
@@ -107,8 +106,8 @@ pub(super) fn start(stored: &dyn Stored) -> Result<(u64, bool)> {
 
 /// Looks at the message at `at`. It has its length (after a continuation mark in all but the oldest files), then its
 /// description, then its body. A stream may simply end; a file has a footer after its last message.
-pub(super) fn message(stored: &dyn Stored, at: u64, is_file: bool) -> Result<MessageAt> {
-    let broken = |what: String| Ok(MessageAt::Broken(Broken { byte: at, what, remedy: Broken::ANEW }));
+pub(super) fn message(stored: &dyn Stored, at: u64, is_file: bool) -> Result<MessageAt, Unread> {
+    let broken = |what: String| Err(Problem::damage_at(at, what).into());
     let cut = |what: &str| broken(format!("the file ends within {what}"));
     let left = stored.len().saturating_sub(at);
     if left == 0 && !is_file {
@@ -157,18 +156,19 @@ pub(super) struct Footer {
     pub(super) len: u64,
 }
 
-/// The footer of a file, or why there is none.
-pub(super) fn footer(stored: &dyn Stored) -> Result<Result<Footer, String>> {
+/// The footer of a file.
+pub(super) fn footer(stored: &dyn Stored) -> Result<Footer, Unread> {
+    let wrong = |what: String| Err(Problem::damage(what).into());
     let mut tail = [0; TAIL as usize];
-    let Some(end) = stored.len().checked_sub(TAIL) else { return Ok(Err("it has no footer".to_owned())) };
+    let Some(end) = stored.len().checked_sub(TAIL) else { return wrong("it has no footer".to_owned()) };
     stored.look_at(end, &mut tail)?;
     let [a, b, c, d, mark @ ..] = tail;
     let len = u64::from(u32::from_le_bytes([a, b, c, d]));
     if mark != *MARK || len > end {
-        return Ok(Err("it does not end with a footer".to_owned()));
+        return wrong("it does not end with a footer".to_owned());
     }
     if len > MOST_METADATA {
-        return Ok(Err(format!("its footer has {len} bytes, more than the limit of {MOST_METADATA}")));
+        return wrong(format!("its footer has {len} bytes, more than the limit of {MOST_METADATA}"));
     }
     let mut bytes = vec![0; len as usize];
     stored.look_at(end - len, &mut bytes)?;
@@ -181,7 +181,7 @@ pub(super) fn footer(stored: &dyn Stored) -> Result<Result<Footer, String>> {
         blocks.sort_by_key(Block::offset);
         Ok(Footer { schema, version: footer.version(), blocks, at: end - len, len })
     });
-    Ok(read.map_err(|what| format!("its footer cannot be read: {what}")))
+    read.or_else(|what| wrong(format!("its footer cannot be read: {what}")))
 }
 
 /// Whether only padding can be between `end`, where one thing ends, and `next`, where the next one begins.

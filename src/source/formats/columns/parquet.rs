@@ -30,7 +30,7 @@ use crate::source::formats::format::{Candidate, Format, Opened, TopField, Unopen
 use crate::source::formats::records::{Records, Stop};
 use crate::source::formats::wanted::Wanted;
 use crate::source::layout::{Laid, Layout};
-use crate::source::problem::{Broken, Problem};
+use crate::source::problem::{Problem, Unread};
 use crate::source::split_size::SplitSize;
 use crate::source::window::{WINDOW_DOCUMENTS, Window};
 use crate::store::Stored;
@@ -92,35 +92,24 @@ impl ParquetFormat {
         Ok(Self { columns, footers: Mutex::default() })
     }
 
-    /// The footer of a file, or the file's problem.
-    fn footer(&self, stored: &Arc<dyn Stored>) -> Result<Result<Arc<Footer>, Problem>> {
+    /// The footer of a file.
+    fn footer(&self, stored: &Arc<dyn Stored>) -> Result<Arc<Footer>, Unread> {
         let footers = || self.footers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(footer) = footers().open.get(stored.path()).and_then(Weak::upgrade) {
-            return Ok(Ok(footer));
+            return Ok(footer);
         }
-        let footer = Footer::read(stored, &self.columns)?.map(Arc::new);
-        if let Ok(footer) = &footer {
-            let mut footers = footers();
-            footers.open.retain(|_, footer| footer.strong_count() > 0);
-            footers.open.insert(stored.path().to_owned(), Arc::downgrade(footer));
-            footers.last = Some(footer.clone());
-        }
+        let footer = Arc::new(Footer::read(stored, &self.columns)?);
+        let mut footers = footers();
+        footers.open.retain(|_, footer| footer.strong_count() > 0);
+        footers.open.insert(stored.path().to_owned(), Arc::downgrade(&footer));
+        footers.last = Some(footer.clone());
         Ok(footer)
-    }
-
-    /// Opens a file, or returns its footer's problem.
-    fn open_table(&self, stored: Arc<dyn Stored>) -> Result<Result<ParquetTable, Problem>> {
-        let footer = self.footer(&stored)?;
-        Ok(footer.map(|footer| {
-            let chunks = Chunks { stored, ends: footer.ends.clone(), failed: Arc::default() };
-            ParquetTable { columns: self.columns.of_file(chunks.stored.path()), chunks, footer, open: None }
-        }))
     }
 }
 
 impl Footer {
     /// Reads a file's footer, without the statistics of its columns.
-    fn read(stored: &Arc<dyn Stored>, columns: &Columns) -> Result<Result<Self, Problem>> {
+    fn read(stored: &Arc<dyn Stored>, columns: &Columns) -> Result<Self, Unread> {
         let chunks = Chunks { stored: stored.clone(), ends: Arc::default(), failed: Arc::default() };
         let options = ArrowReaderOptions::new()
             .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)
@@ -128,7 +117,7 @@ impl Footer {
             .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
         let loaded = guarded(|| ArrowReaderMetadata::load(&chunks, options).map_err(|e| e.to_string()));
         if let Some(failure) = chunks.failure() {
-            return Err(failure);
+            return Err(failure.into());
         }
         let read = loaded.and_then(|metadata| {
             let firsts = firsts(&metadata)?;
@@ -138,9 +127,7 @@ impl Footer {
             ends.sort_unstable();
             Ok(Self { metadata, mask, firsts, places, ends: ends.into() })
         });
-        Ok(read.map_err(|what| {
-            Problem::new(0, format!("it is not a readable Parquet file: {what}"), Broken::ANEW)
-        }))
+        read.map_err(|what| Problem::damage(format!("it is not a readable Parquet file: {what}")).into())
     }
 
     fn rows(&self) -> u64 {
@@ -220,7 +207,7 @@ impl Format for ParquetFormat {
     fn layout(&self, file: Unopened<'_>, split_size: &SplitSize) -> Result<Laid> {
         let stored = file.stored()?;
         let (footer, len, is_local) = (footer(&*stored)?, stored.len(), stored.is_local());
-        let Ok(table) = self.footer(&stored)? else { return Ok(Layout::Whole.into()) };
+        let Ok(table) = Unread::split(self.footer(&stored))? else { return Ok(Layout::Whole.into()) };
         self.columns.check(stored.path(), table.metadata.schema())?;
         let rows = table.rows();
         // Few row groups are cut too. In a store, each part would fetch the whole row group.
@@ -244,17 +231,22 @@ impl Format for ParquetFormat {
     }
 
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
-        self.open_table(file.stored()?).map(Opened::found)
+        let stored = file.stored()?;
+        let footer = self.footer(&stored);
+        Opened::found(footer.map(|footer| {
+            let chunks = Chunks { stored, ends: footer.ends.clone(), failed: Arc::default() };
+            ParquetTable { columns: self.columns.of_file(chunks.stored.path()), chunks, footer, open: None }
+        }))
     }
 
-    fn fields(&self, file: Unopened<'_>) -> Result<Result<Vec<String>, Problem>> {
+    fn fields(&self, file: Unopened<'_>) -> Result<Vec<String>, Unread> {
         let footer = self.footer(&file.stored()?)?;
-        Ok(footer.map(|footer| names_of_text(footer.metadata.schema().fields(), "")))
+        Ok(names_of_text(footer.metadata.schema().fields(), ""))
     }
 
-    fn top_fields(&self, file: Unopened<'_>) -> Result<Result<Vec<TopField>, Problem>> {
+    fn top_fields(&self, file: Unopened<'_>) -> Result<Vec<TopField>, Unread> {
         let footer = self.footer(&file.stored()?)?;
-        Ok(footer.map(|footer| top_fields(footer.metadata.schema().fields())))
+        Ok(top_fields(footer.metadata.schema().fields()))
     }
 }
 
@@ -426,7 +418,7 @@ impl Records for ParquetTable {
                         return Err(failure);
                     }
                     let what = format!("its row group cannot be read from here on: {what}");
-                    window.refuse_record(row, row, Problem::new(0, what, Broken::ANEW));
+                    window.refuse_record(row, row, Problem::damage(what));
                     return Ok(Stop::End);
                 }
             };

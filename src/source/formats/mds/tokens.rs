@@ -1,11 +1,12 @@
 //! Shards whose samples are tokens: a column of bytes, or of NumPy arrays.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Samples, index};
 use crate::error::{Error, Result};
-use crate::source::problem::Problem;
+use crate::source::problem::{Problem, Unread};
 use crate::store::Local;
 
 /// One open shard.
@@ -38,11 +39,11 @@ impl TokenShard {
 
     /// Opens a shard of `len` bytes. `width` is the width of an id in a column of bytes, in bytes.
     pub(crate) fn open(path: &Path, len: u64, field: &str, width: usize) -> Result<Self> {
-        let opened = Samples::open(Arc::new(Local::open(path, len)?))?;
-        let (samples, names, encodings) = opened.map_err(|problem| said(path, &problem))?;
-        let column = samples.column(field, &names)?;
-        let encoding = Encoding::from_name(&encodings[column], width).ok_or_else(|| {
-            let encoding = &encodings[column];
+        let samples = Samples::open(Arc::new(Local::open(path, len)?))
+            .map_err(|unread| refused(unread, path.display()))?;
+        let column = samples.column(field)?;
+        let encoding = &samples.encodings[column];
+        let encoding = Encoding::from_name(encoding, width).ok_or_else(|| {
             samples
                 .refuse(&format!("column {field:?} is {encoding} and not ids; name one of bytes or ndarray"))
         })?;
@@ -56,10 +57,9 @@ impl TokenShard {
 
     /// The ids of sample `number`.
     pub(crate) fn ids(&mut self, number: u64) -> Result<Vec<u64>> {
-        let (bytes, _) = self
-            .samples
-            .bytes(number, self.column, |len| len)?
-            .map_err(|problem| self.refuse(number, &format!("{}; {}", problem.what, problem.remedy)))?;
+        let place = format_args!("{} (row {number})", self.path.display());
+        let bytes = self.samples.bytes(number, self.column, |len| len);
+        let (bytes, _) = bytes.map_err(|unread| refused(unread, place))?;
         self.encoding.ids(&bytes).ok_or_else(|| {
             self.refuse(
                 number,
@@ -74,8 +74,14 @@ impl TokenShard {
     }
 }
 
-fn said(path: &Path, Problem { what, remedy, .. }: &Problem) -> Error {
-    Error::Corpus { problem: format!("{}: {what}; {remedy}", path.display()) }
+/// The error for something at `place` that could not be read.
+fn refused(unread: Unread, place: impl Display) -> Error {
+    match unread {
+        Unread::Damaged(Problem { what, remedy, .. }) => {
+            Error::Corpus { problem: format!("{place}: {what}; {remedy}") }
+        }
+        Unread::Failed(error) => error,
+    }
 }
 
 impl Encoding {

@@ -112,7 +112,7 @@ impl<'a> Input<'a> {
             self.read = 0;
             match self.content.read(self.at, READ_BYTES, &mut self.held) {
                 Ok(ReadEnd::Broken(broken)) if self.held.is_empty() => {
-                    self.stop = Some(Unread::Broken(broken));
+                    self.stop = Some(Unread::Damaged(broken.into()));
                     return Err(io::Error::other("the file is damaged"));
                 }
                 Ok(_) => self.at += self.held.len() as u64,
