@@ -10,7 +10,7 @@
 //! the batch (in a world, in the merged cursors of its ranks). The program can be any program that calls [`serve`]
 //! first, so a loader with custom stages is checked as it is.
 //!
-//! Held in memory: one batch of each log. The logs are in a temporary directory, with some bytes for each document of a
+//! Held in memory: one batch of each log. The logs are in a temporary directory, with the name of each document of a
 //! batch, and only the reference's and one run's are there at a time.
 //!
 //! ```no_run
@@ -35,7 +35,6 @@
 //! ```json
 //! {
 //!   "config": null,
-//!   "cursor": null,
 //!   "until": 200,
 //!   "step": {"secs": 0, "nanos": 2000000},
 //!   "log": "/tmp/millstream-verify-x/7.log",
@@ -67,7 +66,6 @@
 //! `refused`, which counts as a difference. With any other exit code the proof fails, and quotes the last lines of
 //! standard error. Standard input closes when the parent is gone: it should end then.
 
-mod chance;
 mod child;
 mod compare;
 mod difference;
@@ -76,8 +74,6 @@ mod log;
 mod orders;
 mod process;
 mod report;
-mod subject;
-mod together;
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -86,8 +82,8 @@ use std::time::Duration;
 
 pub use child::serve;
 pub use difference::{Difference, DifferenceKind, RowAt};
+pub use orders::Subject;
 pub use report::{Check, Law, Report};
-pub use subject::Subject;
 
 use crate::config::{Config, SourceConfig};
 use crate::error::{Error, Result};

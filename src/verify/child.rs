@@ -65,7 +65,7 @@ pub async fn serve(open: impl FnOnce(&Config) -> LoaderBuilder) -> Result<bool> 
 
 /// Logs the batches that were ordered.
 async fn deliver(open: impl FnOnce(&Config) -> LoaderBuilder, orders: Orders) -> Result<()> {
-    let Orders { config, cursor, until, step, log, loader: _ } = orders;
+    let Orders { config, until, step, log, loader } = orders;
     let config = config.ok_or_else(|| {
         let problem =
             "this program has a Millstream loader, and was started without a config; give verify the config too";
@@ -73,7 +73,8 @@ async fn deliver(open: impl FnOnce(&Config) -> LoaderBuilder, orders: Orders) ->
     })?;
     let mut log = Writer::create(&log)?;
     let mut builder = open(&config);
-    if let Some(cursor) = cursor {
+    if let Some(cursor) = loader.states.first() {
+        let cursor = serde_json::from_str(cursor).map_err(|e| Error::Verify { problem: e.to_string() })?;
         builder = builder.with_cursor(cursor);
     }
     let mut loader = builder.open().await?;

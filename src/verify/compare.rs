@@ -29,7 +29,7 @@ pub(super) struct Compared {
 }
 
 /// A difference under examination.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Odd {
     batch: u64,
     row: Option<usize>,
@@ -125,7 +125,7 @@ impl Compared {
                 odd.look(&found, row + 1);
             }
             self.odd = Some(odd);
-        } else if let (Some(should), Some(is)) = (expected.digest, found.digest)
+        } else if let [Some(should), Some(is)] = [expected.own, found.own].map(|own| own?.digest)
             && should != is
         {
             self.odd = Some(Odd::digest(batch, should.to_string(), is.to_string()));
@@ -167,21 +167,18 @@ fn free<'a>(expected: &'a [Row], found: &'a [Row]) -> Option<Unequal<'a>> {
 
 impl Odd {
     fn row(batch: u64, row: usize, expected: Option<Row>, found: Option<Row>) -> Self {
-        let names = |row: &Option<Row>| row.as_ref().map(|row| row.names.clone()).unwrap_or_default();
-        let names = [names(&expected), names(&found)];
-        Self { batch, row: Some(row), expected, found, names, expected_at: None, is_digest: false }
+        let names = [&expected, &found].map(|row| row.as_ref().map_or(Vec::new(), |row| row.names.clone()));
+        Self { batch, row: Some(row), expected, found, names, ..Self::default() }
     }
 
     fn whole(batch: u64, expected: Vec<Row>, found: Vec<Row>) -> Self {
-        let names = |rows: &[Row]| rows.iter().flat_map(|row| row.names.clone()).collect();
-        let names = [names(&expected), names(&found)];
+        let names = [&expected, &found].map(|rows| rows.iter().flat_map(|row| row.names.clone()).collect());
         let (expected, found) = (expected.into_iter().next(), found.into_iter().next());
-        Self { batch, row: None, expected, found, names, expected_at: None, is_digest: false }
+        Self { batch, expected, found, names, ..Self::default() }
     }
 
     fn digest(batch: u64, should: String, is: String) -> Self {
-        let names = [vec![should], vec![is]];
-        Self { batch, row: None, expected: None, found: None, names, expected_at: None, is_digest: true }
+        Self { batch, names: [vec![should], vec![is]], is_digest: true, ..Self::default() }
     }
 
     fn is_looking(&self) -> bool {

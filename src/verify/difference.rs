@@ -53,15 +53,7 @@ pub enum DifferenceKind {
 
 impl fmt::Display for DifferenceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Lost => "lost",
-            Self::Repeated => "repeated",
-            Self::Changed => "changed",
-            Self::Moved => "moved",
-            Self::Inserted => "inserted",
-            Self::Replaced => "replaced",
-            Self::Digest => "digest",
-        })
+        self.serialize(f)
     }
 }
 

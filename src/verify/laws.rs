@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::Plan;
-use super::chance::Chance;
 use super::compare::{Compared, Pairing};
-use super::log::{Delivered, Reader};
+use super::log::{Delivered, Reader, Together};
+use super::orders::{Run, Saved, Setup, Subject, merged};
 use super::process::{Child, Nursery};
 use super::report::{Check, Law, Report, first_difference};
-use super::subject::{Run, Saved, Setup, Subject};
-use super::together::Together;
 use crate::error::{Error, Result};
+use crate::order::uniform;
 
 /// About how long all steps of a run that will be killed take together, so that there is time to kill it.
 const PACE: Duration = Duration::from_millis(500);
@@ -27,7 +26,6 @@ const LATEST_STRIKE: u64 = 3000;
 /// After so many passes in a row in which no child could be killed, no more are tried.
 const MISSED: u32 = 5;
 
-/// How many kills are named.
 const NAMED_KILLS: usize = 10;
 
 pub(super) fn run(plan: &Plan, stop: &AtomicBool) -> Result<Report> {
@@ -36,7 +34,8 @@ pub(super) fn run(plan: &Plan, stop: &AtomicBool) -> Result<Report> {
     let Plan { program, args, patience, .. } = plan;
     let nursery = Nursery { program, args, patience: *patience, stop };
     let files = Files { directory, logs: 0 };
-    let mut trial = Trial { plan, nursery, files, chance: Chance::new(plan.seed), checks: Vec::new() };
+    let mut trial =
+        Trial { plan, nursery, files, chance: Chance { seed: plan.seed, drawn: 0 }, checks: Vec::new() };
     match trial.all() {
         // It failed because of the interruption.
         Err(_) if trial.nursery.is_stopped() => Err(trial.interrupted()),
@@ -53,10 +52,23 @@ struct Reference {
     end: u64,
 }
 
-/// The files that children log to.
 struct Files {
     directory: TempDir,
     logs: u64,
+}
+
+/// Random numbers drawn from a seed, one after the other.
+struct Chance {
+    seed: u64,
+    drawn: u64,
+}
+
+impl Chance {
+    /// Returns a number from 0 to `last`, each about equally likely.
+    fn up_to(&mut self, last: u64) -> u64 {
+        self.drawn += 1;
+        (uniform("verify", &[self.seed, self.drawn]) * (last as f64 + 1.0)) as u64
+    }
 }
 
 struct Trial<'a> {
@@ -127,7 +139,6 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// One process, undisturbed.
     fn reference(&mut self) -> Result<Reference> {
         let plan = self.plan;
         let setup = match plan.subject {
@@ -367,7 +378,11 @@ impl Trial<'_> {
                 }
             }
         }
-        Saved::together(after, states).map(Some)
+        if let Subject::Config(_) = self.plan.subject {
+            let fail = |e: serde_json::Error| Error::Verify { problem: e.to_string() };
+            states = vec![serde_json::to_string(&merged(states.iter())?).map_err(fail)?];
+        }
+        Ok(Some(Saved { after, states }))
     }
 
     fn with_refusal(&self, how: String, refused: Option<String>) -> String {

@@ -2,50 +2,48 @@
 //!
 //! A line has the contents of the batch and the loader's saved state after it: the log is also the checkpoint.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::orders::merged;
 use crate::batch::Batch;
-use crate::cursor::{Cursor, Digest};
+use crate::cursor::Digest;
 use crate::error::{Error, Result};
 
-/// One delivered batch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Delivered {
     /// Its number in the run of one process, from 0.
     pub(super) batch: u64,
     pub(super) rows: Vec<Row>,
-    /// The loader's saved state after it.
-    pub(super) state: State,
-    /// The running digest after it, over all lanes; `None` if a rank alone has the batch, and for any loader.
+    /// The loader's saved state after it: a cursor as JSON, or what only the loader itself can read.
+    pub(super) state: String,
+    /// What a Millstream loader adds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) own: Option<Own>,
+}
+
+/// What only a Millstream loader logs of a batch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Own {
+    /// How many batches of the run came before the one that follows.
+    after: u64,
+    /// The running digest after the batch, over all lanes; `None` if a rank alone has the batch.
     pub(super) digest: Option<Digest>,
 }
 
 impl Delivered {
     /// How many batches of the run came before the one that follows.
     pub(super) fn after(&self) -> u64 {
-        match &self.state {
-            State::Cursor(cursor) => cursor.batch(),
-            State::Text(_) => self.batch + 1,
-        }
+        self.own.as_ref().map_or(self.batch + 1, |own| own.after)
     }
 }
 
-/// A loader's saved state after a batch, to continue from.
-#[derive(Clone, Debug)]
-pub(super) enum State {
-    /// A Millstream loader's.
-    Cursor(Cursor),
-    /// Any loader's: only the loader itself can read it.
-    Text(String),
-}
-
-/// One row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub(super) struct Row {
     /// Rows are the same if this is.
     pub(super) identity: String,
@@ -53,26 +51,20 @@ pub(super) struct Row {
     pub(super) names: Vec<String>,
 }
 
-/// A document as it is logged: file and byte.
-type Mark = (usize, u64);
-
-/// A batch as a Millstream loader logs it.
-#[derive(Serialize, Deserialize)]
-struct Line {
-    batch: u64,
-    /// The files that no earlier line named. Documents name a file by its index in the lists of all lines together.
-    paths: Vec<String>,
-    rows: Vec<(String, Vec<Mark>)>,
-    cursor: Cursor,
+impl From<Row> for Vec<String> {
+    fn from(Row { identity, names }: Row) -> Self {
+        std::iter::once(identity).chain(names).collect()
+    }
 }
 
-/// A batch as any loader logs it.
-#[derive(Deserialize)]
-struct AnyLine {
-    batch: u64,
-    /// For each row a digest of its contents, and its name in words.
-    rows: Vec<(String, String)>,
-    state: String,
+impl TryFrom<Vec<String>> for Row {
+    type Error = &'static str;
+
+    fn try_from(row: Vec<String>) -> std::result::Result<Self, Self::Error> {
+        let mut row = row.into_iter();
+        let identity = row.next().ok_or("a row needs a digest and a name")?;
+        Ok(Self { identity, names: row.collect() })
+    }
 }
 
 /// Writes the log of a Millstream loader.
@@ -80,40 +72,39 @@ struct AnyLine {
 pub(super) struct Writer {
     path: PathBuf,
     file: File,
-    known: HashMap<PathBuf, usize>,
 }
 
 impl Writer {
     pub(super) fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).map_err(|e| Error::io(path, "create", e))?;
-        Ok(Self { path: path.to_owned(), file, known: HashMap::new() })
+        Ok(Self { path: path.to_owned(), file })
     }
 
     /// Appends a batch. Bytes that were handed to the system outlive the process, so nothing is synced.
     pub(super) fn push(&mut self, batch: &Batch) -> Result<()> {
-        let mut paths = Vec::new();
-        let mut rows: Vec<(String, Vec<Mark>)> =
-            (0..batch.rows()).map(|row| (digest(batch, row), Vec::new())).collect();
+        let mut names = vec![Vec::new(); batch.rows()];
         for piece in batch.pieces() {
             let path = batch.path(piece);
-            let file = self.known.get(path).copied().unwrap_or_else(|| {
-                paths.push(path.display().to_string());
-                let place = self.known.len();
-                self.known.insert(path.to_owned(), place);
-                place
-            });
-            rows[piece.row as usize].1.push((file, piece.position.byte));
+            let path = if path.as_os_str().is_empty() { Path::new("(no file)") } else { path };
+            names[piece.row as usize].push(format!("{} (byte {})", path.display(), piece.position.byte));
         }
-        let line = Line { batch: batch.number(), paths, rows, cursor: batch.cursor().clone() };
+        let row = |(row, names): (usize, Vec<String>)| Row { identity: digest(batch, row, &names), names };
+        let rows = names.into_iter().enumerate().map(row).collect();
+        let cursor = batch.cursor();
+        let own = Some(Own { after: cursor.batch(), digest: Some(cursor.digest()) });
         let fail = |e| Error::io(&self.path, "write", e);
-        let mut line = serde_json::to_vec(&line).map_err(|e| fail(e.into()))?;
+        let json = |e: serde_json::Error| fail(e.into());
+        let state = serde_json::to_string(cursor).map_err(json)?;
+        let delivered = Delivered { batch: batch.number(), rows, state, own };
+        let mut line = serde_json::to_vec(&delivered).map_err(json)?;
         line.push(b'\n');
         self.file.write_all(&line).map_err(fail)
     }
 }
 
-/// A digest of a row's ids, of how many of them count, and of those that are not learned from, if there are any.
-fn digest(batch: &Batch, row: usize) -> String {
+/// A digest of a row's ids, of how many of them count, of those that are not learned from, and of the names of its
+/// documents.
+fn digest(batch: &Batch, row: usize, names: &[String]) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&batch.lengths()[row].to_le_bytes());
     let bytes: Vec<u8> = batch.row(row).iter().flat_map(|id| id.to_le_bytes()).collect();
@@ -123,6 +114,9 @@ fn digest(batch: &Batch, row: usize) -> String {
             hasher.update(&(place as u64).to_le_bytes());
         }
     }
+    for name in names {
+        hasher.update(name.as_bytes());
+    }
     hasher.finalize().to_hex()[..32].to_owned()
 }
 
@@ -131,32 +125,15 @@ fn digest(batch: &Batch, row: usize) -> String {
 pub(super) struct Reader {
     path: PathBuf,
     file: BufReader<File>,
-    format: Format,
-}
-
-/// Whose log it is.
-#[derive(Debug)]
-enum Format {
-    /// A Millstream loader's, with the paths that the lines so far have named.
-    Millstream(Vec<String>),
-    /// Any loader's, with the number that its next batch must have.
-    Any(u64),
+    /// The number that the next batch of any loader must have. A Millstream loader may leave batches out.
+    next: Option<u64>,
 }
 
 impl Reader {
-    /// Opens the log of a Millstream loader.
-    pub(super) fn open(path: &Path) -> Result<Self> {
-        Self::of(path, Format::Millstream(Vec::new()))
-    }
-
-    /// Opens the log of any loader, which began with batch `from`.
-    pub(super) fn open_any(path: &Path, from: u64) -> Result<Self> {
-        Self::of(path, Format::Any(from))
-    }
-
-    fn of(path: &Path, format: Format) -> Result<Self> {
+    /// Opens a log. That of any loader began with batch `from`.
+    pub(super) fn open(path: &Path, from: Option<u64>) -> Result<Self> {
         let file = File::open(path).map_err(|e| Error::io(path, "read", e))?;
-        Ok(Self { path: path.to_owned(), file: BufReader::new(file), format })
+        Ok(Self { path: path.to_owned(), file: BufReader::new(file), next: from })
     }
 
     fn read(&mut self) -> Result<Option<Delivered>> {
@@ -165,14 +142,23 @@ impl Reader {
         if line.last() != Some(&b'\n') {
             return Ok(None);
         }
-        let delivered = match &mut self.format {
-            Format::Millstream(paths) => millstream(&line, paths),
-            Format::Any(next) => any(&line, next),
-        };
+        let delivered: std::result::Result<Delivered, String> =
+            serde_json::from_slice(&line).map_err(|e| e.to_string());
         let path = self.path.display();
         let torn =
             |problem| Error::Verify { problem: format!("{path}: this is not a log of batches: {problem}") };
-        delivered.map(Some).map_err(torn)
+        let delivered = delivered.map_err(torn)?;
+        if let Some(next) = &mut self.next {
+            if delivered.batch != *next {
+                return Err(torn(format!(
+                    "it has batch {} where batch {next} must be; a child numbers its batches one by one, from \
+                     `loader.from` of its orders on",
+                    delivered.batch
+                )));
+            }
+            *next += 1;
+        }
+        Ok(Some(delivered))
     }
 }
 
@@ -184,41 +170,65 @@ impl Iterator for Reader {
     }
 }
 
-/// A line of a Millstream loader's log.
-fn millstream(line: &[u8], paths: &mut Vec<String>) -> std::result::Result<Delivered, String> {
-    let Line { batch, paths: more, rows, cursor } =
-        serde_json::from_slice(line).map_err(|e| e.to_string())?;
-    paths.extend(more);
-    let row = |(digest, documents): (String, Vec<Mark>)| {
-        let mut row = Row { identity: digest, names: Vec::with_capacity(documents.len()) };
-        for (file, byte) in documents {
-            let name = name(paths.get(file)?, byte);
-            row.identity.extend([" ", &name]);
-            row.names.push(name);
-        }
-        Some(row)
-    };
-    let rows = rows.into_iter().map(row).collect::<Option<_>>().ok_or("a document of an unnamed file")?;
-    let digest = Some(cursor.digest());
-    Ok(Delivered { batch, rows, state: State::Cursor(cursor), digest })
-}
+/// The batches that the ranks of a world make together.
+///
+/// Row k of rank r of a Millstream loader is row `k * world + r`, if several ranks have rows of one batch. Any loader's
+/// rows are those of rank 0, then those of rank 1, and so on.
+#[derive(Debug)]
+pub(super) struct Together(Vec<Peekable<Reader>>);
 
-/// Where a document begins, in words. A log has an empty path for a document from no file.
-fn name(path: &str, byte: u64) -> String {
-    let path = if path.is_empty() { "(no file)" } else { path };
-    format!("{path} (byte {byte})")
-}
-
-/// A line of any loader's log.
-fn any(line: &[u8], next: &mut u64) -> std::result::Result<Delivered, String> {
-    let AnyLine { batch, rows, state } = serde_json::from_slice(line).map_err(|e| e.to_string())?;
-    if batch != *next {
-        return Err(format!(
-            "it has batch {batch} where batch {next} must be; a child numbers its batches one by one, from \
-             `loader.from` of its orders on"
-        ));
+impl Together {
+    pub(super) fn new(ranks: Vec<Reader>) -> Self {
+        Self(ranks.into_iter().map(Iterator::peekable).collect())
     }
-    *next += 1;
-    let rows = rows.into_iter().map(|(identity, name)| Row { identity, names: vec![name] }).collect();
-    Ok(Delivered { batch, rows, state: State::Text(state), digest: None })
+
+    /// Returns the next batch; `None` if all ranks have ended. A rank that lacks the batch, or has fewer rows, leaves
+    /// its places to the others, which the comparison will notice.
+    fn read(&mut self) -> Result<Option<Delivered>> {
+        let mut heads = Vec::new();
+        for rank in &mut self.0 {
+            match rank.peek() {
+                Some(Ok(delivered)) => heads.push(delivered.batch),
+                Some(Err(_)) => return rank.next().transpose(),
+                None => {}
+            }
+        }
+        let Some(batch) = heads.into_iter().min() else { return Ok(None) };
+        let is_next =
+            |head: &Result<Delivered>| head.as_ref().is_ok_and(|delivered| delivered.batch == batch);
+        let parts: Result<Vec<Delivered>> =
+            self.0.iter_mut().filter_map(|rank| rank.next_if(is_next)).collect();
+        let parts = parts?;
+        let Some(Delivered { state, own, .. }) = parts.first() else { return Ok(None) };
+        let (state, mut own) = (state.clone(), own.clone());
+        if let Some(own) = &mut own {
+            let has_all = parts.len() == self.0.len();
+            let states = parts.iter().map(|part| &part.state);
+            own.digest = has_all.then(|| merged(states)).transpose()?.map(|cursor| cursor.digest());
+        }
+        let rows = parts.into_iter().map(|part| part.rows);
+        let rows = if own.is_some() { interleave(rows) } else { rows.flatten().collect() };
+        Ok(Some(Delivered { batch, rows, state, own }))
+    }
+}
+
+impl Iterator for Together {
+    type Item = Result<Delivered>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}
+
+/// Takes a row of each part in turn.
+fn interleave(parts: impl Iterator<Item = Vec<Row>>) -> Vec<Row> {
+    let mut parts: Vec<_> = parts.map(Vec::into_iter).collect();
+    let mut rows = Vec::new();
+    loop {
+        let before = rows.len();
+        rows.extend(parts.iter_mut().filter_map(Iterator::next));
+        if rows.len() == before {
+            return rows;
+        }
+    }
 }

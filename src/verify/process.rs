@@ -64,7 +64,7 @@ impl Nursery<'_> {
             .stderr(stderr)
             .spawn()
             .map_err(|e| Error::io(self.program, "run", e))?;
-        let any_from = orders.loader.as_ref().map(|loader| loader.from);
+        let any_from = orders.config.is_none().then_some(orders.loader.from);
         Ok(Child { process, how, log, any_from, complaints, watched, batches: 0, last_seen: Instant::now() })
     }
 
@@ -99,7 +99,6 @@ impl Nursery<'_> {
         }
     }
 
-    /// Whether the run is interrupted.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -146,12 +145,8 @@ impl Child {
         if was_killed(status) { Ok(true) } else { self.judge(status).map(|()| false) }
     }
 
-    /// Reads what it logged.
     pub(super) fn delivered(&self) -> Result<Reader> {
-        match self.any_from {
-            None => Reader::open(&self.log),
-            Some(from) => Reader::open_any(&self.log, from),
-        }
+        Reader::open(&self.log, self.any_from)
     }
 
     /// Why it did not continue from the saved states, if it did not.
@@ -159,7 +154,6 @@ impl Child {
         std::fs::read_to_string(refusal(&self.log)).ok()
     }
 
-    /// The last batch that it logged.
     pub(super) fn last(&self) -> Result<Option<Delivered>> {
         let mut last = None;
         for delivered in self.delivered()? {

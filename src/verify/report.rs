@@ -57,7 +57,6 @@ impl Check {
     }
 }
 
-/// The first comparison that found a difference.
 pub(super) fn first_difference(checks: &[Check]) -> Option<(&Check, &Difference)> {
     checks.iter().find_map(|check| Some((check, check.difference.as_ref()?)))
 }

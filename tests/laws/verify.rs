@@ -106,9 +106,11 @@ mod child {
 fn forget_the_digest() {
     let Some(path) = std::env::var_os("MILLSTREAM_VERIFY_ORDERS") else { return };
     let mut orders: Value = serde_json::from_slice(&std::fs::read(&path).expect("orders")).expect("JSON");
-    if let Some(lanes) = orders["cursor"]["lanes"].as_array_mut() {
-        lanes[0]["digest"] = Digest::default().to_string().into();
-        orders["cursor"].as_object_mut().expect("an object").remove("checksum");
+    if let Some(cursor) = orders["loader"]["states"].get_mut(0) {
+        let mut edited: Value = serde_json::from_str(cursor.as_str().expect("a text")).expect("JSON");
+        edited["lanes"][0]["digest"] = Digest::default().to_string().into();
+        edited.as_object_mut().expect("an object").remove("checksum");
+        *cursor = edited.to_string().into();
         std::fs::write(path, orders.to_string()).expect("written");
     }
 }

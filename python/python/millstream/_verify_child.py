@@ -61,7 +61,7 @@ def serve(
     """
     path = Path(orders)
     told = json.loads(path.read_text(encoding="utf-8"))
-    if told["loader"] is None:
+    if told["config"] is not None:
         raise SystemExit("a loader in Python has a config of its own: give verify the program alone")
     end_with_parent()
     of_loader, log, step = told["loader"], Path(told["log"]), told["step"]
