@@ -2,49 +2,6 @@
 //!
 //! [`LoaderBuilder::open`] takes three steps: `resolve` what the config names, `plan` where the stream begins and what
 //! each lane may take, and `assemble` the streams.
-//!
-//! Opening:
-//!
-//! - `builder`: a config, and what a config cannot hold
-//! - `open`: the three steps
-//! - `resolve`: files, lanes, world and tokenizer
-//! - `plan`: where the stream begins, what it leaves out, its length, and the memory of each lane
-//! - `assemble`: the streams, from lanes to batches
-//!
-//! Without opening: `check`, which says what a config would read.
-//!
-//! Used by `resolve`:
-//!
-//! - `resolved`: the config that a loader goes by
-//! - `lanes`: how many lanes there are, and whether they have enough to read
-//! - `ready`: what is checked before a tokenizer is learned
-//! - `shards`: whether token shards fit the loader
-//! - `tokenizer`: the tokenizer that the config names, or a learned one
-//! - `stored_tokenizer`: the tokenizer that made token shards
-//! - `custom_source`: documents or texts from the program, as a source without files
-//! - `in_memory`: texts in memory as a source
-//!
-//! Used by `plan`:
-//!
-//! - `fingerprint`: what a cursor depends on, by name and value
-//! - `start`: where the stream begins, and which source each row comes from
-//! - `exclude`: the batches and documents that a run leaves out
-//! - `length`: how long a finite stream is
-//! - `budgets`: how `pipeline.memory` is shared out
-//! - `caches`: the token caches of the sources
-//!
-//! When a cursor is refused:
-//!
-//! - `listing`: which files have changed
-//!
-//! The running streams:
-//!
-//! - `chains`: the stages of one lane
-//! - `custom`: the custom stages, and where they stand
-//! - `instrumented`: a custom stage, measured and checked
-//! - `batch_stream`: the batches, made ahead or on demand
-//! - `gauge`: the meters of a loader, and how long its consumer waits
-//! - `setting`: the settings that advice for a waiting trainer depends on
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -61,10 +18,8 @@ use crate::meter::Meters;
 use crate::tokenizer::Tokenizer;
 
 mod assemble;
-mod batch_stream;
 mod budgets;
 mod builder;
-mod caches;
 mod chains;
 mod check;
 mod custom;
@@ -76,29 +31,22 @@ mod in_memory;
 mod instrumented;
 mod lanes;
 mod length;
-mod listing;
-mod open;
 mod plan;
-mod ready;
 mod resolve;
 mod resolved;
-mod setting;
 mod shards;
 mod start;
-mod stored_tokenizer;
 mod tokenizer;
 
-use batch_stream::BatchStream;
+use assemble::BatchStream;
 pub use builder::LoaderBuilder;
 pub use check::{Checked, CheckedSource, CheckedTask, CheckedTokenizer, check};
 pub use custom::{DocumentStream, SequenceStream, TokenStream};
+pub use fingerprint::explain;
 use gauge::Gauge;
 pub use gauge::Watch;
-pub use listing::explain;
-pub(crate) use ready::ready;
-pub use resolved::resolved;
-pub(crate) use resolved::resolved_with;
-pub use stored_tokenizer::with_stored_tokenizer;
+pub(crate) use resolved::{ready, resolved_with};
+pub use resolved::{resolved, with_stored_tokenizer};
 #[cfg(feature = "tokenizers")]
 pub use tokenizer::learn_tokenizer;
 pub(crate) use tokenizer::open as open_tokenizer_for;
@@ -192,6 +140,24 @@ impl Loader {
     }
 }
 
+impl LoaderBuilder {
+    /// Opens the stream.
+    ///
+    /// If the stream is finite and there are several ranks, a task counts the rows of all lanes meanwhile: it reads and
+    /// tokenizes the whole corpus. Ranks that share a user's caches count once. The cursor keeps the count.
+    ///
+    /// # Errors
+    /// As [`Loader::resume`].
+    ///
+    /// # Panics
+    /// If called outside a tokio runtime.
+    pub async fn open(self) -> Result<Loader> {
+        let resolved = resolve::resolve(self).await?;
+        let plan = plan::plan(resolved).await?;
+        Ok(assemble::assemble(plan))
+    }
+}
+
 impl Stream for Loader {
     type Item = Result<Batch>;
 
@@ -226,5 +192,19 @@ impl Stream for Loader {
             }
             Poll::Pending => Poll::Pending,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program may open a loader in a task, on any thread: these compile.
+    #[expect(dead_code, reason = "the compiler is the test")]
+    fn opening_can_be_spawned(builder: LoaderBuilder, config: &'static Config, cursor: &'static Cursor) {
+        fn assert_send(_: impl Send) {}
+        assert_send(builder.open());
+        assert_send(Loader::open(config));
+        assert_send(Loader::resume(config, cursor));
     }
 }

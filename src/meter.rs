@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use tracing::Span;
 use tracing::span::EnteredSpan;
 
-mod between;
 mod blame;
 mod fault;
 pub mod prometheus;
@@ -29,6 +28,7 @@ mod words;
 pub(crate) use blame::{CAUSES, Chain, CustomMeters};
 pub use fault::Fault;
 pub use shares::StageShare;
+pub(crate) use snapshot::share;
 pub use snapshot::{Meters, Setting, StageMeter, StoreMeter, Tuned, Waits};
 pub use table::Table;
 pub(crate) use task::{TaskMeter, Waiting};
@@ -50,7 +50,7 @@ macro_rules! stage_span {
 pub use stage_span;
 
 /// One stage's counters. All lanes of a loader share them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Meter {
     stage: Cow<'static, str>,
     is_custom: bool,
@@ -65,7 +65,6 @@ pub struct Meter {
     capacity: AtomicU64,
     workers: AtomicU64,
     working: AtomicU64,
-    /// How many streams are in each [`MeterState`].
     states: [AtomicU64; 3],
     /// How many streams have input for a custom stage that gives nothing yet.
     awaiting: AtomicU64,
@@ -75,7 +74,6 @@ pub struct Meter {
 /// The activity of a stage when it had nothing to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MeterState {
-    /// Working on something.
     Working,
     /// Waiting for something to work on: documents, or memory to read into.
     Starved,
@@ -89,30 +87,12 @@ impl Meter {
         Self::named(Cow::Borrowed(stage), false)
     }
 
-    /// The meter of a custom stage.
     pub(crate) fn custom(name: &str) -> Arc<Self> {
         Self::named(Cow::Owned(name.to_owned()), true)
     }
 
     fn named(stage: Cow<'static, str>, is_custom: bool) -> Arc<Self> {
-        Arc::new(Self {
-            stage,
-            is_custom,
-            documents: AtomicU64::default(),
-            skipped: AtomicU64::default(),
-            tokens: AtomicU64::default(),
-            bytes: AtomicU64::default(),
-            busy: AtomicU64::default(),
-            wait_in: AtomicU64::default(),
-            wait_out: AtomicU64::default(),
-            queued: AtomicU64::default(),
-            capacity: AtomicU64::default(),
-            workers: AtomicU64::default(),
-            working: AtomicU64::default(),
-            states: Default::default(),
-            awaiting: AtomicU64::default(),
-            awaited: AtomicU64::default(),
-        })
+        Arc::new(Self { stage, is_custom, ..Self::default() })
     }
 
     /// Counts what the stage delivered: documents, tokens, and bytes of text.
@@ -123,7 +103,6 @@ impl Meter {
         }
     }
 
-    /// Counts one skipped document.
     pub(crate) fn count_skipped(&self) {
         self.skipped.fetch_add(1, Relaxed);
     }
@@ -296,7 +275,6 @@ impl Held {
         }
     }
 
-    /// Sets what the stream is doing.
     pub(crate) fn set_state(&mut self, state: MeterState) {
         if self.state != Some(state) {
             self.leave_state();
@@ -374,7 +352,6 @@ impl Interval {
         self.0.map_or(Duration::ZERO, |began| began.elapsed())
     }
 
-    /// Whether it has begun.
     pub(crate) fn has_begun(&self) -> bool {
         self.0.is_some()
     }

@@ -25,7 +25,6 @@ use crate::tokenizer::Encoder;
 mod batch;
 mod bounded;
 mod bucket;
-mod caught;
 mod copy;
 mod input;
 mod lanes;

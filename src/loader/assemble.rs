@@ -4,15 +4,17 @@
 //! task, and rows are copied straight into their batch.
 
 use std::collections::HashSet;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 
 use super::Loader;
-use super::batch_stream::BatchStream;
 use super::budgets::{BLOCKS_AHEAD, block_bytes};
 use super::plan::Plan;
+use crate::batch::Batch;
 use crate::config::{OrAuto, PipelineConfig};
 use crate::error::{Error, Result};
 use crate::meter::TaskMeter;
@@ -94,4 +96,38 @@ fn range(number: OrAuto, most: usize) -> Range {
 /// How many rows of a batch belong to one rank. With a token budget, as many as fit, in any world.
 fn rank_size(pipeline: &PipelineConfig, world: World) -> usize {
     (pipeline.batch_size / world.size).max(1)
+}
+
+/// The batches, made ahead of need or when they are asked for.
+#[derive(Debug)]
+pub(super) enum BatchStream {
+    Ahead(Prefetch<Batch>),
+    OnDemand(OnDemand<Batch>),
+}
+
+impl BatchStream {
+    pub(super) fn queued(&self) -> usize {
+        match self {
+            Self::Ahead(batches) => batches.queued(),
+            Self::OnDemand(_) => 0,
+        }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        match self {
+            Self::Ahead(batches) => batches.is_full(),
+            Self::OnDemand(_) => false,
+        }
+    }
+}
+
+impl Stream for BatchStream {
+    type Item = Result<Batch>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match self.get_mut() {
+            Self::Ahead(batches) => batches.poll_next_unpin(cx),
+            Self::OnDemand(batches) => batches.poll_next_unpin(cx),
+        }
+    }
 }

@@ -34,7 +34,7 @@ impl fmt::Debug for LoaderBuilder {
         f.debug_struct("LoaderBuilder")
             .field("side", &self.side)
             .field("on_demand", &self.on_demand)
-            .field("custom_source", &self.custom_source)
+            .field("has_custom_source", &self.custom_source.is_some())
             .field("stages", &self.stages)
             .finish_non_exhaustive()
     }

@@ -8,12 +8,12 @@ use futures::{Stream, StreamExt};
 
 use super::custom::{self, CustomStages, SequenceStream};
 use super::custom_source::CustomSource;
-use super::gauge::{Gauge, LaneGauge};
+use super::gauge::Gauge;
 use super::instrumented::Bounds;
 use crate::budget::Budget;
 use crate::config::{Config, OnError, PipelineConfig, Uneven};
 use crate::cursor::{LaneCursor, LaneState, Tracked};
-use crate::document::{Sequence, Tokens};
+use crate::document::Tokens;
 use crate::error::Result;
 use crate::shards::{Recorder, TokenCache};
 use crate::source::{Holdout, Lane, Side, Source};
@@ -49,10 +49,10 @@ impl Chains {
         source: usize,
         at: &LaneCursor,
         epochs: Option<u64>,
-        gauge: &LaneGauge,
+        gauge: &Gauge,
     ) -> SequenceStream {
         let Config { seed, pipeline, .. } = &self.config;
-        let budget = gauge.budgets[source].clone();
+        let budget = gauge.budget(lane, source).clone();
         let on_error = self.config.sources[source].on_error;
         let cache = self.caches[source].clone();
         let is_stored = self.source.origin(source).shards().is_some();
@@ -74,6 +74,7 @@ impl Chains {
         let passes_over = keeps_all && !is_stored && cache.is_none() && self.stages.tokens.is_empty();
         let delivered = passes_over.then(|| Delivered::new(pipeline.waiting(), *seed, lane, at));
         let (encoder, workers) = (&self.encoder, &self.workers);
+        let chain = Chain { chains: self, gauge, lane, at, budget, keeps_all };
         if self.custom_source.is_none() && self.stages.documents.is_empty() {
             let tokens =
                 Tokenize::of_reads(Box::new(source.reads(deal, at)), encoder.clone(), workers.clone())
@@ -82,7 +83,7 @@ impl Chains {
                     .with_delivered(delivered)
                     .naming_once(self.has_left_out.clone())
                     .with_meter(gauge.tokenize.clone());
-            return self.packed(tokens, keeps_all, lane, at, gauge, budget);
+            return chain.packed(tokens);
         }
         let documents = match &self.custom_source {
             Some(custom) => custom.documents(deal, at),
@@ -103,67 +104,7 @@ impl Chains {
             .naming_once(self.has_left_out.clone())
             .with_meter(gauge.tokenize.clone())
             .with_upstream(upstream);
-        self.packed(tokens, keeps_all, lane, at, gauge, budget)
-    }
-
-    /// The ids of a lane's documents, behind the custom stages for them, shuffled and packed into rows.
-    fn packed(
-        &self,
-        tokens: impl Stream<Item = Result<Tracked<Tokens>>> + Unpin + Send + 'static,
-        keeps_all: bool,
-        lane: usize,
-        at: &LaneCursor,
-        gauge: &LaneGauge,
-        budget: Arc<Budget>,
-    ) -> SequenceStream {
-        if self.stages.tokens.is_empty() {
-            return self.rows(tokens, keeps_all, lane, at, gauge, budget);
-        }
-        let meters = gauge.custom.tokens();
-        let tokens = custom::open(&self.stages.tokens, meters, tokens.boxed(), at, self.bounds(), None);
-        self.rows(tokens, keeps_all, lane, at, gauge, budget)
-    }
-
-    /// A lane's documents as ids, shuffled and packed into rows, behind the custom stages for rows. `keeps_all` says that
-    /// the tokenizer left none out.
-    fn rows(
-        &self,
-        tokens: impl Stream<Item = Result<Tracked<Tokens>>> + Unpin + Send + 'static,
-        keeps_all: bool,
-        lane: usize,
-        at: &LaneCursor,
-        gauge: &LaneGauge,
-        budget: Arc<Budget>,
-    ) -> SequenceStream {
-        let Config { seed, pipeline, .. } = &self.config;
-        let rows = tokens
-            .shuffle(pipeline.waiting(), *seed, at)
-            .with_lane(lane)
-            .with_length(keeps_all)
-            .with_meter(gauge.shuffle.clone())
-            .pack(pipeline.packing(), at)
-            .with_meter(gauge.pack.clone())
-            .telling_once(self.has_told.clone());
-        if self.stages.rows.is_empty() {
-            return self.bounded(rows, budget);
-        }
-        let meters = gauge.custom.rows();
-        let rows = custom::open(&self.stages.rows, meters, rows.boxed(), at, self.bounds(), None);
-        self.bounded(rows, budget)
-    }
-
-    /// Keeps a lane from waiting forever for its budget. The windows that the config asks for are held whatever they
-    /// take. Nothing else bounds the memory of custom stages, so they may not exceed the budget.
-    fn bounded(
-        &self,
-        rows: impl Stream<Item = Result<Tracked<Sequence>>> + Unpin + Send + 'static,
-        budget: Arc<Budget>,
-    ) -> SequenceStream {
-        let rows = rows.bounded(budget);
-        match self.stages.is_empty() {
-            true => rows.lending(self.lent.clone()).boxed(),
-            false => rows.boxed(),
-        }
+        chain.packed(tokens)
     }
 
     /// The bounds that custom stages must keep.
@@ -177,10 +118,9 @@ impl Chains {
         lane: usize,
         lanes: usize,
         start: &LaneState,
-        gauge: &Gauge,
+        gauge: &Arc<Gauge>,
     ) -> BoxStream<'static, Result<Turn>> {
         let pipeline = &self.config.pipeline;
-        let gauge = gauge.of_lane(lane);
         let open = {
             let (chains, gauge) = (self.clone(), gauge.clone());
             move |source: usize, at: &LaneCursor, epochs| chains.sequences(lane, source, at, epochs, &gauge)
@@ -199,6 +139,58 @@ impl Chains {
                 Buckets::new(mix, BucketRule::new(pipeline, tokens, key), start).boxed()
             }
         }
+    }
+}
+
+/// What one lane makes of one source, behind the tokenizer.
+struct Chain<'a> {
+    chains: &'a Chains,
+    gauge: &'a Gauge,
+    lane: usize,
+    at: &'a LaneCursor,
+    budget: Arc<Budget>,
+    /// Whether the tokenizer leaves no document out.
+    keeps_all: bool,
+}
+
+impl Chain<'_> {
+    /// The documents' ids, behind the custom stages for them, shuffled and packed into rows.
+    fn packed(
+        self,
+        tokens: impl Stream<Item = Result<Tracked<Tokens>>> + Unpin + Send + 'static,
+    ) -> SequenceStream {
+        let (stages, meters) = (&self.chains.stages.tokens, self.gauge.custom.tokens());
+        match stages.is_empty() {
+            true => self.rows(tokens),
+            false => {
+                let (at, bounds) = (self.at, self.chains.bounds());
+                self.rows(custom::open(stages, meters, tokens.boxed(), at, bounds, None))
+            }
+        }
+    }
+
+    /// The documents' ids, shuffled and packed into rows, behind the custom stages for rows.
+    fn rows(
+        self,
+        tokens: impl Stream<Item = Result<Tracked<Tokens>>> + Unpin + Send + 'static,
+    ) -> SequenceStream {
+        let Self { chains, gauge, lane, at, budget, keeps_all } = self;
+        let Config { seed, pipeline, .. } = &chains.config;
+        let rows = tokens
+            .shuffle(pipeline.waiting(), *seed, at)
+            .with_lane(lane)
+            .with_length(keeps_all)
+            .with_meter(gauge.shuffle.clone())
+            .pack(pipeline.packing(), at)
+            .with_meter(gauge.pack.clone())
+            .telling_once(chains.has_told.clone());
+        if chains.stages.is_empty() {
+            // The windows that the config asks for are held whatever they take: else a lane would wait forever.
+            return rows.bounded(budget).lending(chains.lent.clone()).boxed();
+        }
+        // Nothing else bounds the memory of custom stages, so they may not exceed the budget.
+        let (stages, meters) = (&chains.stages.rows, gauge.custom.rows());
+        custom::open(stages, meters, rows.boxed(), at, chains.bounds(), None).bounded(budget).boxed()
     }
 }
 

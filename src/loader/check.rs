@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::ready::ready;
-use super::resolved::resolved_with;
+use super::resolved::{ready, resolved_with};
 use super::{budgets, exclude, shards, tokenizer};
 use crate::config::{Config, SourceConfig, SourceKind, Task, TokenizerConfig, TokenizerKind, names};
 use crate::error::Result;

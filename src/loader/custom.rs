@@ -53,7 +53,6 @@ pub(super) struct CustomStages {
 }
 
 impl CustomStages {
-    /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.documents.is_empty() && self.tokens.is_empty() && self.rows.is_empty()
     }
@@ -64,7 +63,6 @@ impl CustomStages {
         names.concat().into_iter().map(str::to_owned).collect()
     }
 
-    /// A meter for each.
     pub(super) fn meters(&self) -> CustomMeters {
         CustomMeters::new(&names(&self.documents), &names(&self.tokens), &names(&self.rows))
     }

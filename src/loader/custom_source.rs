@@ -1,6 +1,5 @@
 //! A source without files: documents or texts from the program.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::custom::DocumentStream;
@@ -19,18 +18,11 @@ pub(super) type OpenDocuments = Arc<dyn Fn(usize, &LaneCursor) -> DocumentStream
 #[derive(Clone)]
 pub(super) enum CustomSource {
     /// One stream for each lane.
-    Documents { name: String, open: OpenDocuments },
-    /// Texts in memory.
+    Documents {
+        name: String,
+        open: OpenDocuments,
+    },
     InMemory(InMemoryTexts),
-}
-
-impl fmt::Debug for CustomSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Documents { name, .. } => f.debug_tuple("Documents").field(name).finish(),
-            Self::InMemory(texts) => f.debug_tuple("InMemory").field(&texts.summary()).finish(),
-        }
-    }
 }
 
 impl CustomSource {
@@ -107,7 +99,6 @@ impl CustomSource {
         }
     }
 
-    /// The documents that one lane reads, from `at` on.
     pub(super) fn documents(&self, deal: Lane, at: &LaneCursor) -> DocumentStream {
         match self {
             Self::Documents { open, .. } => open(deal.lane, at),
@@ -115,7 +106,6 @@ impl CustomSource {
         }
     }
 
-    /// The texts, if there are any.
     pub(super) fn texts(&self) -> Option<&InMemoryTexts> {
         match self {
             Self::Documents { .. } => None,

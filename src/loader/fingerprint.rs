@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::custom::CustomStages;
 use super::custom_source::CustomSource;
+use super::resolve::Resolved;
 use crate::config::{Config, CsvConfig, PackRule, SampleConfig, SourceConfig, SourceKind, names};
 use crate::cursor::Fingerprint;
-use crate::error::Result;
-use crate::source::{Side, Source};
+use crate::error::{Error, Result};
+use crate::files::Listing;
+use crate::source::Source;
 use crate::tasks::blocking;
-use crate::tokenizer::Tokenizer;
 
 /// The version of the order that this build makes. Raise it whenever the order changes.
 const ORDER: u32 = 1;
@@ -28,15 +28,8 @@ pub(super) async fn files(config: &Config, source: &Source) -> Result<Vec<String
     blocking("source", move || sources.iter().map(Source::identity).collect()).await
 }
 
-pub(super) fn fingerprint(
-    config: &Config,
-    source: &Source,
-    files: &[String],
-    custom_source: Option<&CustomSource>,
-    tokenizer: &dyn Tokenizer,
-    side: Side,
-    stages: &CustomStages,
-) -> Fingerprint {
+pub(super) fn fingerprint(resolved: &Resolved, files: &[String]) -> Fingerprint {
+    let Resolved { config, source, custom_source, tokenizer, side, stages, .. } = resolved;
     let Config { seed, sources, tokenizer: ids, pipeline, .. } = config;
     let none = || "none".to_owned();
     let pack_window = (pipeline.pack == PackRule::BestFit).then_some(pipeline.pack_window);
@@ -74,7 +67,7 @@ pub(super) fn fingerprint(
     for (index, (name, settings)) in names(sources).into_iter().zip(sources).enumerate() {
         let settings = source.settings(index).unwrap_or(settings);
         if source.is_custom() {
-            match custom_source.and_then(CustomSource::texts) {
+            match custom_source.as_ref().and_then(CustomSource::texts) {
                 None => {
                     fields.insert(of_source(&name, "documents"), "the program's own".to_owned());
                 }
@@ -153,7 +146,6 @@ pub(super) fn word(value: &impl Serialize) -> String {
     }
 }
 
-/// The name of a field that belongs to one source.
 fn of_source(name: &str, what: &str) -> String {
     format!("source.{name}.{what}")
 }
@@ -163,4 +155,16 @@ pub(super) fn without(fingerprint: &Fingerprint, names: &[&String]) -> Fingerpri
     let of_them = |field: &String| names.iter().any(|name| field.starts_with(&of_source(name, "")));
     let fields = fingerprint.0.iter().filter(|(field, _)| !of_them(field));
     Fingerprint(fields.map(|(field, value)| (field.clone(), value.clone())).collect())
+}
+
+/// Returns the same error. If `config` cannot continue from a cursor because its files have changed, the error names
+/// the first changed file. `was` is the earlier [listing](crate::Loader::listing); the files are listed again.
+pub async fn explain(error: Error, was: &Listing, config: &Config) -> Error {
+    if !matches!(&error, Error::Fingerprint { field, .. } if field.ends_with(".files")) {
+        return error;
+    }
+    match Source::from_config(config).await {
+        Ok(source) => was.explain(error, &Listing::new(&names(&config.sources), source.files())),
+        Err(_) => error,
+    }
 }

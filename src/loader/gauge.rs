@@ -3,38 +3,30 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::Span;
 
+use super::custom::CustomStages;
 use crate::budget::Budget;
+use crate::config::{Config, OrAuto, PackRule};
 use crate::meter::{
-    CAUSES, Chain, CustomMeters, Interval, Meter, Meters, Setting, StageMeter, Waits, stage_span,
+    CAUSES, Chain, CustomMeters, Interval, Meter, Meters, Setting, StageMeter, Tuned, share, stage_span,
 };
-use crate::source::AHEAD;
+use crate::source::{AHEAD, Origin, Source};
 use crate::stage::{SPARE_JOBS, Workers};
 use crate::store::Stores;
+use crate::world::World;
 
-/// The meters that one lane's chains count in: those of all lanes, and the lane's own budgets.
-#[derive(Clone, Debug)]
-pub(super) struct LaneGauge {
+#[derive(Debug)]
+pub(super) struct Gauge {
     pub(super) source: Arc<Meter>,
     pub(super) custom: CustomMeters,
     pub(super) tokenize: Arc<Meter>,
     pub(super) shuffle: Arc<Meter>,
     pub(super) pack: Arc<Meter>,
-    /// One for each source.
-    pub(super) budgets: Vec<Arc<Budget>>,
-}
-
-/// All the counters of a loader.
-#[derive(Debug)]
-pub(super) struct Gauge {
-    source: Arc<Meter>,
-    custom: CustomMeters,
-    tokenize: Arc<Meter>,
-    shuffle: Arc<Meter>,
-    pack: Arc<Meter>,
     pub(super) batch: Arc<Meter>,
     pub(super) prefetch: Arc<Meter>,
     pub(super) chain: Arc<Chain>,
@@ -77,11 +69,6 @@ impl Waited {
         self.time += time;
         let shares = chain.share_out(time, spent);
         self.by_cause.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share);
-    }
-
-    fn waits(&self) -> Waits {
-        let [source, memory, own, tokenize, cache, work] = self.by_cause;
-        Waits { source, memory, own, tokenize, cache, work }
     }
 }
 
@@ -127,16 +114,8 @@ impl Gauge {
         }
     }
 
-    /// Returns the meters and budgets of one lane's chains.
-    pub(super) fn of_lane(&self, lane: usize) -> LaneGauge {
-        LaneGauge {
-            source: self.source.clone(),
-            custom: self.custom.clone(),
-            tokenize: self.tokenize.clone(),
-            shuffle: self.shuffle.clone(),
-            pack: self.pack.clone(),
-            budgets: self.budgets[lane / self.world].clone(),
-        }
+    pub(super) fn budget(&self, lane: usize, source: usize) -> &Arc<Budget> {
+        &self.budgets[lane / self.world][source]
     }
 
     /// Notes that the consumer asks for a batch that is made while it waits.
@@ -203,10 +182,10 @@ impl Gauge {
         Meters {
             consumed_seconds: consumed,
             first_wait_seconds: first.time.as_secs_f64(),
-            first_waits: first.waits(),
+            first_waits: first.by_cause.into(),
             consumer_wait_seconds: waited,
-            waits: later.waits(),
-            wait_share: if consumed > 0.0 { (waited / consumed).min(1.0) } else { 0.0 },
+            waits: later.by_cause.into(),
+            wait_share: share(waited, consumed),
             batches: consumer.batches,
             batches_of_full: consumer.of_full,
             has_ended: consumer.has_ended,
@@ -251,6 +230,30 @@ impl Gauge {
 
     fn consumer(&self) -> MutexGuard<'_, Consumer> {
         self.consumer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The settings that advice for a waiting trainer depends on, for a rank in `world`.
+pub(super) fn setting(config: &Config, source: &Source, stages: &CustomStages, world: World) -> Setting {
+    let pipeline = &config.pipeline;
+    let has_own_documents = source.is_custom();
+    // Standard input can be read only once, and shards are tokens already.
+    let is_text = |index: usize| matches!(source.origin(index), Origin::Files | Origin::Synthetic);
+    let is_cached = |index: usize| config.sources[index].cache.is_some();
+    let can_cache = (0..config.sources.len()).any(|index| is_text(index) && !is_cached(index));
+    let most_splits = (0..config.sources.len()).map(|index| source.only(index).splits()).max();
+    Setting {
+        cores: available_parallelism().map_or(1, usize::from),
+        tuned: Tuned { workers: pipeline.workers == OrAuto::Auto, depth: pipeline.depth == OrAuto::Auto },
+        lanes: pipeline.lanes() / world.size,
+        splits: most_splits.unwrap_or(0).div_ceil(world.size),
+        window: pipeline.waiting(),
+        is_best_fit: pipeline.pack == PackRule::BestFit,
+        can_keep_tokens: can_cache && stages.documents.is_empty() && !has_own_documents,
+        own_stages: stages.names(),
+        has_own_documents,
+        has_store_cache: config.store.cache.is_some(),
+        is_one_thread: Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread,
     }
 }
 

@@ -72,7 +72,6 @@ impl InMemoryTexts {
         Self { rendering, ..self }
     }
 
-    /// All that they are rendered with, if they are.
     pub(super) fn rendered(&self) -> Option<String> {
         self.rendering.as_ref().map(|rendering| rendering.identity())
     }
@@ -164,7 +163,6 @@ impl InMemoryTexts {
         Ok(Self { slab: Arc::new(slab), places: places.into(), ..self })
     }
 
-    /// The documents that one lane reads, from `at` on.
     pub(super) fn documents(&self, deal: Lane, at: &LaneCursor) -> DocumentStream {
         let (texts, at) = (self.clone(), *at);
         let first = self.dealt(deal, at.epoch).len() as u64;

@@ -25,7 +25,6 @@ use crate::meter::{Meter, Sample};
 /// The rules of the stages after a custom one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// How many ids the tokenizer has.
     pub(super) vocab_size: usize,
     /// How wide a row is, in ids.
     pub(super) width: usize,
@@ -36,7 +35,6 @@ const STAGES_BEHIND: usize = 2;
 
 /// What flows through custom stages.
 pub(super) trait Item: Send + Sized + 'static {
-    /// Which polls are measured.
     const SAMPLE: fn() -> Sample;
 
     /// How many stages that hold items back may come before this place.
@@ -144,7 +142,6 @@ fn place(files: &Files, position: Position) -> String {
 /// The state that the two ends of a stage share.
 #[derive(Debug, Default)]
 struct Ends {
-    /// Whether this poll is measured.
     is_measured: AtomicBool,
     /// The time spent on its input so far, in nanoseconds.
     upstream: AtomicU64,

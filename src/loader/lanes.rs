@@ -83,7 +83,6 @@ fn pieces(config: &Config, source: &Source) -> usize {
     }
 }
 
-/// How to cut a source into more pieces.
 fn more_pieces(origin: &Origin, source: &SourceConfig) -> &'static str {
     match origin {
         Origin::Stdin => "write it to a file first",

@@ -179,8 +179,8 @@ fn decided(ends: &[(u64, u64)], uneven: Uneven, from: &Cursor) -> u64 {
 /// Reads each lane to its own end, one lane after another.
 async fn read(chains: &Arc<Chains>, from: &Cursor, budgets: &[Arc<Budget>]) -> Result<Vec<(u64, u64)>> {
     let budgets = vec![budgets.to_vec(); from.lanes()];
-    let gauge =
-        Gauge::new(budgets, 1, Setting::default(), chains.stages.meters(), chains.workers.clone(), None);
+    let meters = chains.stages.meters();
+    let gauge = Arc::new(Gauge::new(budgets, 1, Setting::default(), meters, chains.workers.clone(), None));
     let mut ends = Vec::new();
     for lane in 0..from.lanes() {
         let turns = chains.lane(lane, from.lanes(), from.own(lane), &gauge);

@@ -2,17 +2,22 @@
 
 use std::sync::Arc;
 
+use futures::future::try_join_all;
+
 use super::budgets::budgets;
 use super::chains::Chains;
 use super::exclude::{self, Excluding};
-use super::gauge::Gauge;
+use super::gauge::{Gauge, setting};
 use super::resolve::Resolved;
-use super::{caches, fingerprint, lanes, length, setting, start};
+use super::{fingerprint, lanes, length, start};
+use crate::config::{Config, TokenCacheConfig};
 use crate::cursor::{Cursor, Event};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pin::Pinning;
-use crate::source::{Holdout, Side};
+use crate::shards::{Manifest, TokenCache};
+use crate::source::{Holdout, Side, Source};
 use crate::stage::{Rounds, Workers};
+use crate::tasks;
 use crate::tokenizer::Tokenizer;
 use crate::world::World;
 
@@ -35,6 +40,8 @@ pub(super) struct Plan {
 
 /// Checks the cursor against the resolved parts, and shares out the memory.
 pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
+    let files = fingerprint::files(&resolved.config, &resolved.source).await?;
+    let fingerprint = fingerprint::fingerprint(&resolved, &files);
     let Resolved {
         config,
         source,
@@ -47,16 +54,6 @@ pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
         cursor,
         on_demand,
     } = resolved;
-    let files = fingerprint::files(&config, &source).await?;
-    let fingerprint = fingerprint::fingerprint(
-        &config,
-        &source,
-        &files,
-        custom_source.as_ref(),
-        &*tokenizer,
-        side,
-        &stages,
-    );
     let (start, mixture) = start::start(&config, &source, fingerprint, cursor)?;
     let (mut start, excluding) = exclude::excluding(&config, &source, side, world, start).await?;
     if side == Side::Train {
@@ -65,8 +62,8 @@ pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
     let holdout = Holdout { fraction: config.pipeline.holdout, side };
     let custom_source = custom_source.map(|custom| custom.on_side(holdout, &config)).transpose()?;
     let has_stages = !stages.documents.is_empty();
-    let caches = caches::open(&config, &source, &*tokenizer, holdout, has_stages).await?;
-    let setting = setting::setting(&config, &source, &stages, world);
+    let caches = open_caches(&config, &source, &*tokenizer, holdout, has_stages).await?;
+    let setting = setting(&config, &source, &stages, world);
     let workers = match on_demand {
         true => Workers::on_demand(),
         false => Workers::new(config.pipeline.most_workers()).shared_by(config.pipeline.lanes() / world.size),
@@ -99,4 +96,40 @@ pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
     lanes::check_turn(&start, world)?;
     let events = mixture.changes.into_iter().chain(excluding.events.iter().cloned()).collect();
     Ok(Plan { chains, gauge, tokenizer, world, side, on_demand, start, rounds, excluding, events })
+}
+
+/// Opens the token cache of each source that has one, on blocking threads.
+async fn open_caches(
+    config: &Config,
+    source: &Source,
+    tokenizer: &dyn Tokenizer,
+    Holdout { fraction, side }: Holdout,
+    has_stages: bool,
+) -> Result<Vec<Option<Arc<TokenCache>>>> {
+    let opened: Vec<_> = (0..config.sources.len())
+        .map(|index| {
+            let cache = config.sources[index].cache.clone();
+            let cache = cache.map(|cache| {
+                (cache, source.manifest(index, tokenizer.fingerprint(), tokenizer.vocab_size()))
+            });
+            one(index, cache, has_stages, format!("{} {fraction}", side.name()))
+        })
+        .collect();
+    try_join_all(opened).await
+}
+
+/// Opens the cache of one source, if it has one. Takes owned values, so that any thread may wait for all caches.
+async fn one(
+    index: usize,
+    cache: Option<(TokenCacheConfig, Manifest)>,
+    has_stages: bool,
+    delivered: String,
+) -> Result<Option<Arc<TokenCache>>> {
+    let Some((cache, manifest)) = cache else { return Ok(None) };
+    if has_stages {
+        let problem = "the tokens that are kept are those of the files, and the program puts stages before the \
+                       tokenizer; remove it";
+        return Err(Error::config(format!("source.{index}.cache"), problem));
+    }
+    tasks::blocking("cache", move || TokenCache::open(&cache, &manifest, &delivered)).await.map(Some)
 }

@@ -1,11 +1,16 @@
-//! The config that a loader goes by. It is resolved once, when the files are listed, and never changed.
+//! The config that a loader goes by: it is resolved once, when the files are listed, and never changed. And the checks
+//! that come before any document is read, so that no tokenizer is learned for a config that cannot be opened.
 
-use super::lanes;
-use super::stored_tokenizer::stored_tokenizer;
-use crate::config::{Config, OrAuto, PipelineConfig};
+use super::{budgets, lanes, shards};
+use crate::config::{Config, OrAuto, PipelineConfig, SourceKind, TokenizerConfig};
 use crate::cursor::Cursor;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::location::unexpanded;
+use crate::pin::Pinning;
 use crate::source::Source;
+use crate::tokenizer::{ByteTokenizer, Tokenizer};
+use crate::world::World;
+use crate::writable;
 
 /// Returns the config that a [`Loader`](super::Loader) goes by: `auto` lanes and windows are the numbers that it
 /// chooses for the files, and the tokenizer is that of bytes if the config names none and bytes made its token shards.
@@ -29,4 +34,60 @@ pub(crate) fn resolved_with(config: Config, source: &Source, cursor: Option<&Cur
     let pipeline = PipelineConfig { lanes, ..config.pipeline };
     let window = pipeline.window().map_or(pipeline.window, OrAuto::Fixed);
     Config { tokenizer, pipeline: PipelineConfig { window, ..pipeline }, ..config }
+}
+
+/// Returns the config with the tokenizer of bytes if it names none and bytes made its token shards. Any other config
+/// stays as it is. A [`Loader`](super::Loader) does this by itself. Call it if you look at the config's tokenizer
+/// before a loader is open.
+///
+/// # Errors
+/// The errors of opening the sources.
+pub async fn with_stored_tokenizer(config: &Config) -> Result<Config> {
+    let config = config.clone();
+    let has_shards = config.sources.iter().any(|source| source.kind == SourceKind::Shards);
+    if !config.tokenizer.is_learned() || !has_shards {
+        return Ok(config);
+    }
+    let source = Source::from_config(&config).await?;
+    Ok(Config { tokenizer: stored_tokenizer(&config.tokenizer, &source), ..config })
+}
+
+/// The config of the tokenizer of bytes if `config` names no tokenizer and bytes made the token shards of `source`, and
+/// else `config`. Any other tokenizer has its file beside the shards.
+fn stored_tokenizer(config: &TokenizerConfig, source: &Source) -> TokenizerConfig {
+    let is_of_bytes = |(_, made): (_, &str)| made == ByteTokenizer.fingerprint();
+    let TokenizerConfig { bos, eos, pad, .. } = config.clone();
+    match config.is_learned() && source.stored_fingerprint().is_some_and(is_of_bytes) {
+        true => TokenizerConfig { bos, eos, pad, ..TokenizerConfig::bytes() },
+        false => config.clone(),
+    }
+}
+
+/// Checks lanes, ranks, memory, cores, caches and the tokenizer's file of a config that is
+/// [resolved](super::resolved_with) against the source. Returns how many ranks share the lanes.
+pub(crate) fn ready(config: &Config, source: &Source) -> Result<usize> {
+    // Opening the loader logs warnings about the files.
+    let source = source.clone().quiet();
+    shards::check_shuffle(config, &source, false)?;
+    lanes::check_ranks(config, &source)?;
+    let world = World::planned(&config.pipeline)?;
+    lanes::check(config, &source)?;
+    budgets::check(config, world)?;
+    Pinning::new(&config.pipeline.pin)?;
+    for (index, settings) in config.sources.iter().enumerate() {
+        if let Some(cache) = &settings.cache {
+            writable::check_cache(&format!("source.{index}.cache.path"), &cache.path)?;
+        }
+    }
+    if let Some(cache) = config.store.cache.as_ref().filter(|_| source.stores().is_some()) {
+        writable::check_cache("store.cache", cache)?;
+    }
+    if let Some(path) = config.tokenizer.path.as_ref().filter(|path| !path.exists()) {
+        let (shown, hint) = (path.display(), unexpanded(path));
+        let problem = format!(
+            "there is no file {shown}; name the tokenizer's file, or leave path out to learn one{hint}"
+        );
+        return Err(Error::config("tokenizer.path", problem));
+    }
+    Ok(world)
 }

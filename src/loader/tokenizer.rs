@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ready::ready;
-use super::resolved::resolved_with;
+use super::resolved::{ready, resolved_with};
 use crate::config::{Config, SpecialTokens, TokenizerConfig, TokenizerKind};
 use crate::error::Result;
 use crate::source::Source;

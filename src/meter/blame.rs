@@ -15,23 +15,19 @@ use std::time::{Duration, Instant};
 
 use super::{Meter, MeterState};
 
-/// The number of causes.
 pub(crate) const CAUSES: usize = 6;
 
 /// What holds the next batch up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Documents to be read.
     Source,
     /// Memory to read into.
     Memory,
     /// A custom stage that has documents and gives none.
     Own(usize),
-    /// Documents to be tokenized.
     Tokenize,
     /// A token cache, to take what was tokenized.
     Cache,
-    /// The tasks' own work.
     Work,
 }
 
@@ -71,17 +67,14 @@ impl CustomMeters {
         }
     }
 
-    /// The meters of the stages that take documents.
     pub(crate) fn documents(&self) -> &[Arc<Meter>] {
         &self.all[..self.documents]
     }
 
-    /// The meters of the stages that take tokens.
     pub(crate) fn tokens(&self) -> &[Arc<Meter>] {
         &self.all[self.documents..self.before_packing]
     }
 
-    /// The meters of the stages that take rows.
     pub(crate) fn rows(&self) -> &[Arc<Meter>] {
         &self.all[self.before_packing..]
     }
@@ -108,7 +101,6 @@ pub(crate) struct Chain {
     source: Arc<Meter>,
     custom: CustomMeters,
     tokenize: Arc<Meter>,
-    /// The meter of the tasks themselves.
     tasks: Arc<Meter>,
     timeline: Mutex<Timeline>,
 }
@@ -126,7 +118,6 @@ struct Timeline {
 }
 
 impl Chain {
-    /// The stages of a loader.
     pub(crate) fn new(
         source: &Arc<Meter>,
         custom: &CustomMeters,
@@ -142,7 +133,6 @@ impl Chain {
         }
     }
 
-    /// The meter of the tasks themselves.
     pub(super) fn tasks(&self) -> &Arc<Meter> {
         &self.tasks
     }

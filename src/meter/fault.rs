@@ -69,7 +69,6 @@ impl Fault {
         }
     }
 
-    /// Why tokenizing is slow.
     fn of_tokenize(meters: &Meters) -> Self {
         let is_long = |bytes: u64, documents: u64| documents > 0 && bytes / documents > LONG_DOCUMENT;
         match meters.stage("tokenize") {

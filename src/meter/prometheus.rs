@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use super::snapshot::{Meters, StageMeter};
+use super::snapshot::{Meters, StageMeter, StoreMeter};
 
 /// The media type of [`Text`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -63,7 +63,11 @@ impl Text {
 
     /// Adds all of a loader's counters and gauges.
     pub fn meters(&mut self, meters: &Meters) {
-        self.stages(meters);
+        for (add, name, help, value) in OF_STAGES {
+            let sample = |stage: &StageMeter| (format!("stage=\"{}\"", escaped(&stage.stage)), value(stage));
+            let samples: Vec<_> = meters.stages.iter().map(sample).collect();
+            self.labelled(add, &format!("millstream_{name}"), help, &samples);
+        }
         let waits = meters.waits.by_cause().map(|(cause, seconds)| (format!("for=\"{cause}\""), seconds));
         self.labelled(
             Self::gauge,
@@ -71,124 +75,13 @@ impl Text {
             "Time the trainer waited in next() after the first batch, by what it waited for; the shares are updated when a wait ends.",
             &waits,
         );
-        self.one(
-            Self::counter,
-            "millstream_consumed_seconds_total",
-            "Time since the first batch.",
-            meters.consumed_seconds,
-        );
-        self.one(
-            Self::gauge,
-            "millstream_wait_share",
-            "Share of the time since the first batch that the trainer waited, 0 to 1.",
-            meters.wait_share,
-        );
-        self.one(Self::counter, "millstream_batches_total", "Batches taken.", meters.batches as f64);
-        self.one(
-            Self::counter,
-            "millstream_batches_of_full_total",
-            "Batches taken while the queue was full.",
-            meters.batches_of_full as f64,
-        );
-        self.one(
-            Self::gauge,
-            "millstream_bytes_in_flight",
-            "Bytes of text and ids in flight.",
-            meters.bytes_in_flight as f64,
-        );
-        self.one(
-            Self::gauge,
-            "millstream_peak_bytes_in_flight",
-            "The most bytes that were ever in flight.",
-            meters.peak_bytes_in_flight as f64,
-        );
-        self.one(
-            Self::gauge,
-            "millstream_budget_bytes",
-            "The bound on the bytes in flight.",
-            meters.budget_bytes as f64,
-        );
-        self.one(
-            Self::counter,
-            "millstream_open_seconds_total",
-            "Time since the loader was opened.",
-            meters.wall_seconds,
-        );
-        if let Some(store) = meters.store {
-            self.one(
-                Self::gauge,
-                "millstream_store_requests",
-                "Requests to stores under way.",
-                store.requests as f64,
-            );
-            self.one(
-                Self::gauge,
-                "millstream_store_concurrency",
-                "How many requests to stores may be under way.",
-                store.concurrency as f64,
-            );
-            self.one(
-                Self::counter,
-                "millstream_store_waits_total",
-                "How often the source waited for a store.",
-                store.waits as f64,
-            );
-            self.one(
-                Self::counter,
-                "millstream_store_wait_seconds_total",
-                "Time the source waited for stores, over all lanes.",
-                store.wait_seconds,
-            );
-        }
+        self.each(&OF_LOADER, meters);
+        meters.store.iter().for_each(|store| self.each(&OF_STORE, store));
     }
 
-    fn stages(&mut self, meters: &Meters) {
-        type Value = fn(&StageMeter) -> f64;
-        let counters: [(&str, &str, Value); 8] = [
-            ("millstream_documents_total", "Documents that a stage delivered.", |stage| {
-                stage.documents as f64
-            }),
-            ("millstream_skipped_documents_total", "Documents that a stage skipped.", |stage| {
-                stage.skipped as f64
-            }),
-            ("millstream_tokens_total", "Tokens that a stage delivered.", |stage| stage.tokens as f64),
-            ("millstream_bytes_total", "Bytes of text that a stage delivered.", |stage| stage.bytes as f64),
-            ("millstream_busy_seconds_total", "Time a stage worked, over all its workers.", |stage| {
-                stage.busy_seconds
-            }),
-            (
-                "millstream_awaited_seconds_total",
-                "Time the pipeline waited for a custom stage that had input.",
-                |stage| stage.awaited_seconds,
-            ),
-            ("millstream_wait_in_seconds_total", "Time a stage had nothing to work on.", |stage| {
-                stage.wait_in_seconds
-            }),
-            ("millstream_wait_out_seconds_total", "Time nobody took what a stage had done.", |stage| {
-                stage.wait_out_seconds
-            }),
-        ];
-        let gauges: [(&str, &str, Value); 4] = [
-            ("millstream_queue_items", "What a stage holds, in its own unit.", |stage| stage.queued as f64),
-            ("millstream_queue_capacity", "How much it holds at most; 0 without a bound.", |stage| {
-                stage.capacity as f64
-            }),
-            (
-                "millstream_workers",
-                "Threads that a stage works on at most; 0 within prefetch's tasks.",
-                |stage| stage.workers as f64,
-            ),
-            ("millstream_workers_busy", "How many of them work now.", |stage| stage.workers_busy as f64),
-        ];
-        let families = counters.into_iter().map(|family| (Self::counter as Family, family));
-        let families = families.chain(gauges.into_iter().map(|family| (Self::gauge as Family, family)));
-        for (add, (name, help, value)) in families {
-            let samples: Vec<_> = meters
-                .stages
-                .iter()
-                .map(|stage| (format!("stage=\"{}\"", escaped(&stage.stage)), value(stage)))
-                .collect();
-            self.labelled(add, name, help, &samples);
+    fn each<T>(&mut self, metrics: &[Metric<T>], of: &T) {
+        for (add, name, help, value) in metrics {
+            add(self, &format!("millstream_{name}"), help, &[("", value(of))]);
         }
     }
 
@@ -197,19 +90,73 @@ impl Text {
             samples.iter().map(|(labels, value)| (labels.as_str(), *value)).collect();
         add(self, name, help, &samples);
     }
-
-    fn one(&mut self, add: Family, name: &str, help: &str, value: f64) {
-        add(self, name, help, &[("", value)]);
-    }
 }
+
+/// How a family of one kind is added.
+type Family = fn(&mut Text, &str, &str, &[(&str, f64)]);
+
+/// A family: its kind, its name behind `millstream_`, its help, and its value in counters of type `T`.
+type Metric<T> = (Family, &'static str, &'static str, fn(&T) -> f64);
+
+const OF_STAGES: [Metric<StageMeter>; 12] = [
+    (Text::counter, "documents_total", "Documents that a stage delivered.", |it| it.documents as f64),
+    (Text::counter, "skipped_documents_total", "Documents that a stage skipped.", |it| it.skipped as f64),
+    (Text::counter, "tokens_total", "Tokens that a stage delivered.", |it| it.tokens as f64),
+    (Text::counter, "bytes_total", "Bytes of text that a stage delivered.", |it| it.bytes as f64),
+    (Text::counter, "busy_seconds_total", "Time a stage worked, over all its workers.", |it| it.busy_seconds),
+    (
+        Text::counter,
+        "awaited_seconds_total",
+        "Time the pipeline waited for a custom stage that had input.",
+        |it| it.awaited_seconds,
+    ),
+    (Text::counter, "wait_in_seconds_total", "Time a stage had nothing to work on.", |it| it.wait_in_seconds),
+    (Text::counter, "wait_out_seconds_total", "Time nobody took what a stage had done.", |it| {
+        it.wait_out_seconds
+    }),
+    (Text::gauge, "queue_items", "What a stage holds, in its own unit.", |it| it.queued as f64),
+    (Text::gauge, "queue_capacity", "How much it holds at most; 0 without a bound.", |it| it.capacity as f64),
+    (Text::gauge, "workers", "Threads that a stage works on at most; 0 within prefetch's tasks.", |it| {
+        it.workers as f64
+    }),
+    (Text::gauge, "workers_busy", "How many of them work now.", |it| it.workers_busy as f64),
+];
+
+const OF_LOADER: [Metric<Meters>; 8] = [
+    (Text::counter, "consumed_seconds_total", "Time since the first batch.", |it| it.consumed_seconds),
+    (
+        Text::gauge,
+        "wait_share",
+        "Share of the time since the first batch that the trainer waited, 0 to 1.",
+        |it| it.wait_share,
+    ),
+    (Text::counter, "batches_total", "Batches taken.", |it| it.batches as f64),
+    (Text::counter, "batches_of_full_total", "Batches taken while the queue was full.", |it| {
+        it.batches_of_full as f64
+    }),
+    (Text::gauge, "bytes_in_flight", "Bytes of text and ids in flight.", |it| it.bytes_in_flight as f64),
+    (Text::gauge, "peak_bytes_in_flight", "The most bytes that were ever in flight.", |it| {
+        it.peak_bytes_in_flight as f64
+    }),
+    (Text::gauge, "budget_bytes", "The bound on the bytes in flight.", |it| it.budget_bytes as f64),
+    (Text::counter, "open_seconds_total", "Time since the loader was opened.", |it| it.wall_seconds),
+];
+
+const OF_STORE: [Metric<StoreMeter>; 4] = [
+    (Text::gauge, "store_requests", "Requests to stores under way.", |it| it.requests as f64),
+    (Text::gauge, "store_concurrency", "How many requests to stores may be under way.", |it| {
+        it.concurrency as f64
+    }),
+    (Text::counter, "store_waits_total", "How often the source waited for a store.", |it| it.waits as f64),
+    (Text::counter, "store_wait_seconds_total", "Time the source waited for stores, over all lanes.", |it| {
+        it.wait_seconds
+    }),
+];
 
 /// A label's value: a custom stage may have any name.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
-
-/// How a family of one kind is added.
-type Family = fn(&mut Text, &str, &str, &[(&str, f64)]);
 
 #[cfg(test)]
 mod tests {

@@ -111,7 +111,6 @@ fn held(items: u64) -> String {
     if items < 10_000 { items.to_string() } else { format!("{}k", items / 1000) }
 }
 
-/// Formats a time.
 fn seconds(seconds: f64) -> String {
     if seconds < 1e3 { format!("{seconds:.3}") } else { format!("{seconds:.0}") }
 }

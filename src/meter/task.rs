@@ -1,7 +1,7 @@
 //! Where the work and the waits of a task behind `prefetch` are counted.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Chain, Meter, Work, stage_span};
 
@@ -39,29 +39,8 @@ impl TaskMeter {
         Waiting { task: self.clone(), began: Instant::now() }
     }
 
-    /// Adds time in which finished items found no room.
-    pub(crate) fn add_wait_out(&self, time: Duration) {
-        if let Some(meter) = self.queue() {
-            meter.add_wait_out(time);
-        }
-    }
-
-    /// Sets how many items are queued.
-    pub(crate) fn set_queued(&self, items: usize) {
-        if let Some(meter) = self.queue() {
-            meter.set_queued(items);
-        }
-    }
-
-    /// Sets how many items are queued at most.
-    pub(crate) fn set_capacity(&self, items: usize) {
-        if let Some(meter) = self.queue() {
-            meter.set_capacity(items);
-        }
-    }
-
-    /// The meter that counts the queue.
-    fn queue(&self) -> Option<&Arc<Meter>> {
+    /// The meter that counts the queue, if it is counted.
+    pub(crate) fn queue(&self) -> Option<&Arc<Meter>> {
         match self {
             Self::Lane(_) => None,
             Self::Alone(_) | Self::Batches(_) => Some(self.meter()),

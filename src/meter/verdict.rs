@@ -90,13 +90,13 @@ impl Verdict {
         if wait_share < NEVER {
             let finding = "the model is the bottleneck".to_owned();
             let sentence = format!("the trainer never waits ({waits}): {finding}");
-            return Self { wait_share, fault: None, stage: None, finding, remedy: None, sentence };
+            return Self::new(wait_share, None, finding, None, sentence);
         }
         if !is_start && share(meters.consumer_wait_seconds, meters.consumed_seconds) < NEVER {
             let finding =
                 "batches were ready, and the cores are busy: the model is the bottleneck".to_owned();
             let sentence = format!("the trainer waits {waits} of the time: {finding}");
-            return Self { wait_share, fault: None, stage: None, finding, remedy: None, sentence };
+            return Self::new(wait_share, None, finding, None, sentence);
         }
         let fault = Fault::find(meters);
         let is_uneven = is_uneven(meters);
@@ -105,19 +105,29 @@ impl Verdict {
             _ if is_uneven => (Fault::Depth, Some(fault)),
             _ => (fault, None),
         };
-        let stage = Some(fault.stage().to_owned());
         if wait_share < HARDLY {
             let stage_waited_for = cause.unwrap_or(fault).stage();
             let finding = "the model is the bottleneck".to_owned();
             let sentence =
                 format!("the trainer waits {waits} of the time, mostly for {stage_waited_for}: {finding}");
-            return Self { wait_share, fault: Some(fault), stage, finding, remedy: None, sentence };
+            return Self::new(wait_share, Some(fault), finding, None, sentence);
         }
         let finding = words::finding(fault, cause, meters);
         let remedy = words::remedy(fault, meters);
         let sentence =
             words::sentence(&format!("the trainer waits {waits} of the time"), &finding, remedy.as_deref());
-        Self { wait_share, fault: Some(fault), stage, finding, remedy, sentence }
+        Self::new(wait_share, Some(fault), finding, remedy, sentence)
+    }
+
+    fn new(
+        wait_share: f64,
+        fault: Option<Fault>,
+        finding: String,
+        remedy: Option<String>,
+        sentence: String,
+    ) -> Self {
+        let stage = fault.map(|fault| fault.stage().to_owned());
+        Self { wait_share, fault, stage, finding, remedy, sentence }
     }
 
     /// Returns the verdict in a few words, such as `waits 12% for tokenize`; none if it is too early to tell.
@@ -133,10 +143,9 @@ impl Verdict {
 
     /// The verdict when there is too little to judge by.
     fn unknown(wait_share: f64, finding: String) -> Self {
-        Self { wait_share, fault: None, stage: None, sentence: finding.clone(), finding, remedy: None }
+        Self::new(wait_share, None, finding.clone(), None, finding)
     }
 
-    /// The verdict before the first batch.
     fn before_the_first(meters: &Meters) -> Self {
         let causes = meters.waits.by_cause().into_iter().chain(meters.first_waits.by_cause());
         let is_awaited = causes.map(|(_, seconds)| seconds).sum::<f64>() > 0.0;
@@ -144,8 +153,7 @@ impl Verdict {
         let finding = fault.map(|fault| words::finding(fault, None, meters));
         let finding = finding.unwrap_or_else(|| "nobody has asked for one".to_owned());
         let sentence = format!("no batch yet after {:.1} s: {finding}", meters.wall_seconds);
-        let stage = fault.map(|fault| fault.stage().to_owned());
-        Self { wait_share: 0.0, fault, stage, finding, remedy: None, sentence }
+        Self::new(0.0, fault, finding, None, sentence)
     }
 }
 

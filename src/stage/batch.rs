@@ -22,7 +22,6 @@ use crate::error::Result;
 use crate::meter::{Meter, Sample, stage_span};
 use crate::world::World;
 
-/// How turns are cut into batches.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     /// After this many rows, one per turn.
@@ -40,7 +39,6 @@ pub struct Batches<S> {
     last: Last,
     world: World,
     builder: BatchBuilder,
-    /// Turns of the current batch.
     turns: usize,
     cursor: Cursor,
     excluded: Vec<Range<u64>>,

@@ -24,7 +24,6 @@ use crate::order::permutation;
 /// The length of the first window, in rows.
 const FIRST_WINDOW: u64 = 64;
 
-/// How rows are grouped.
 #[derive(Clone, Debug)]
 pub(crate) struct BucketRule {
     /// The lengths that rows are padded to, ascending; the last holds the longest row.

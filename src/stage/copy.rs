@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use futures::Stream;
 
-use super::caught::poll_caught;
+use super::input::poll_caught;
 use super::turn::{DealtRows, DealtTurn, Turn};
 use crate::batch::RowBlock;
 use crate::cursor::LaneStep;
@@ -26,7 +26,6 @@ use crate::meter::{Meter, Sample};
 /// turn is copied.
 const TOGETHER: Duration = Duration::from_micros(200);
 
-/// The stage that copies rows.
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub(crate) struct CopyRows<S> {

@@ -1,10 +1,13 @@
-//! A stage's input: the items of a stream up to its end or its first error.
+//! A stage's input: the items of a stream up to its end or its first error. A panic of the stages before is an error in
+//! its place.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures::{Stream, StreamExt};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, panic_message};
 
 /// A stream that remembers how it ended. An error waits until the stage has delivered everything before it.
 #[derive(Debug)]
@@ -44,7 +47,6 @@ impl<S, T> Input<S, T> {
         matches!(self.state, State::Failed(_))
     }
 
-    /// Whether the stage has ended.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
     }
@@ -79,4 +81,15 @@ where
         }
         Poll::Ready(self.back.take())
     }
+}
+
+/// Polls for the next item. After a panic, do not poll again.
+pub(super) fn poll_caught<S, T>(items: Pin<&mut S>, cx: &mut Context<'_>) -> Poll<Option<Result<T>>>
+where
+    S: Stream<Item = Result<T>> + ?Sized,
+{
+    catch_unwind(AssertUnwindSafe(|| items.poll_next(cx))).unwrap_or_else(|payload| {
+        let message = panic_message(&*payload);
+        Poll::Ready(Some(Err(Error::Panic { stage: "pipeline", message })))
+    })
 }

@@ -94,7 +94,6 @@ where
     }
 }
 
-/// Whether a lane has given an error.
 fn is_error(given: &Option<Result<Option<DealtTurn>>>) -> bool {
     matches!(given, Some(Err(_)))
 }
@@ -137,7 +136,6 @@ impl<S> Lanes<S> {
         (self.error, self.ended) = (error, true);
     }
 
-    /// Waits for the number of rounds.
     fn poll_rounds(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(Rounds::Counted(count)) = &mut self.rounds {
             match ready!(count.poll_unpin(cx)) {

@@ -12,7 +12,7 @@ use std::time::Instant;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 
-use super::caught::poll_caught;
+use super::input::poll_caught;
 use crate::error::Result;
 use crate::meter::Chain;
 

@@ -22,7 +22,7 @@ use futures::Stream;
 use futures::task::AtomicWaker;
 use tokio::task::AbortHandle;
 
-use super::caught::poll_caught;
+use super::input::poll_caught;
 use super::tune::{Observation, Range, Tuner};
 use super::workers::Workers;
 use crate::error::{Error, Result};
@@ -63,7 +63,6 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// A depth that does not change.
     pub(crate) fn fixed(depth: usize) -> Self {
         Self { depth: Range::Fixed(depth), workers: None }
     }
@@ -95,7 +94,6 @@ impl<T> Prefetch<T> {
         self.items.len()
     }
 
-    /// Whether the queue is full.
     pub(crate) fn is_full(&self) -> bool {
         self.items.len() >= self.consumer.depth.load(Ordering::Relaxed)
     }
@@ -202,7 +200,9 @@ struct SendBuffer<T> {
 
 impl<T> SendBuffer<T> {
     fn new(sender: Sender<Result<T>>, meter: TaskMeter, tuning: Tuning) -> Self {
-        meter.set_capacity(tuning.tuner.now().depth);
+        if let Some(queue) = meter.queue() {
+            queue.set_capacity(tuning.tuner.now().depth);
+        }
         Self { items: VecDeque::new(), begun: Instant::now(), sender, meter, tuning }
     }
 
@@ -227,15 +227,18 @@ impl<T> SendBuffer<T> {
     async fn hand_on(&mut self) -> bool {
         while let Some(item) = self.items.pop_front() {
             let span = stage_span!("prefetch", "send");
-            self.meter.add_wait_out(self.tuning.room(&self.sender).await);
+            let waited = self.tuning.room(&self.sender).await;
             if self.sender.send(item).await.is_err() {
                 return false;
             }
             drop(span);
             let queued = self.sender.len();
-            self.meter.set_queued(queued);
             self.tuning.sent(queued);
-            self.meter.set_capacity(self.tuning.tuner.now().depth);
+            if let Some(queue) = self.meter.queue() {
+                queue.add_wait_out(waited);
+                queue.set_queued(queued);
+                queue.set_capacity(self.tuning.tuner.now().depth);
+            }
         }
         true
     }

@@ -68,7 +68,6 @@ pub struct Tokenize<S> {
     ids_per_kib: Arc<AtomicUsize>,
     /// Whether a document that is left out was named.
     has_left_out: Arc<AtomicBool>,
-    /// How many jobs were started.
     started: u32,
     jobs: VecDeque<Job>,
     ready: Option<Encoded>,
@@ -78,13 +77,11 @@ pub struct Tokenize<S> {
 /// Where groups of documents come from.
 #[derive(Debug)]
 enum Groups<S> {
-    /// A stream.
     Gathered(Box<Gather<S>>),
     /// Reads, each by the job that tokenizes it; `None` after the last.
     Read(Option<Box<dyn DocumentReads>>),
 }
 
-/// A job under way.
 #[derive(Debug)]
 struct Job {
     answer: Answer<Encoded>,
@@ -139,7 +136,6 @@ where
 }
 
 impl Tokenize<Empty<Result<Tracked<Document>>>> {
-    /// Tokenizes the documents of `reads`.
     pub(crate) fn of_reads(reads: Box<dyn DocumentReads>, encoder: Encoder, workers: Workers) -> Self {
         Self::of(Groups::Read(Some(reads)), encoder, workers)
     }
@@ -172,7 +168,6 @@ impl<S> Tokenize<S> {
         }
     }
 
-    /// Ends the stream.
     fn end(&mut self, error: Option<Error>) -> Poll<Option<Result<Tracked<Tokens>>>> {
         self.ended = true;
         self.jobs.clear();
@@ -213,7 +208,6 @@ impl<S> Tokenize<S> {
         self.push(answer, Arc::default());
     }
 
-    /// Starts a job that reads its documents.
     fn start_read(&mut self, DocumentRead { read, waits }: DocumentRead) {
         let (encode, delivered) = (self.encode(), self.delivered);
         // A job that waits for a worker does not wait for documents.

@@ -17,7 +17,6 @@ pub(crate) struct Turn {
     pub(super) is_own: bool,
 }
 
-/// The rows of a turn.
 #[derive(Clone, Debug)]
 pub(super) enum Rows {
     One(Sequence),
@@ -63,11 +62,9 @@ pub struct DealtTurn {
     pub(super) is_own: bool,
 }
 
-/// The rows of a dealt turn.
 #[derive(Clone, Debug)]
 pub(super) enum DealtRows {
     Uncopied(Rows),
-    /// Some rows of a block.
     Copied(Arc<RowBlock>, Range<usize>),
 }
 

@@ -27,7 +27,6 @@ pub struct Workers {
     on_demand: bool,
     /// How many streams keep them busy together.
     streams: usize,
-    /// The cores that they stay on.
     pin: Option<Pinning>,
     state: Arc<Mutex<PoolState>>,
 }
@@ -81,7 +80,6 @@ impl Workers {
         self.on_demand
     }
 
-    /// How many streams share them.
     pub(super) fn streams(&self) -> usize {
         self.streams
     }

@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 
-use super::super::ready::ready;
-use super::super::resolved::resolved_with;
+use super::super::resolved::{ready, resolved_with};
 use crate::config::{Config, SourceConfig, TokenizerConfig};
 use crate::cursor::LaneCursor;
 use crate::document::Document;

@@ -85,254 +85,14 @@ fn own(waits: Waits) -> Meters {
     })
 }
 
-#[test]
-fn every_fault_has_its_stage_its_words_and_its_remedy() {
-    let own_waits = Waits { own: 1.0, ..Waits::default() };
-    let own_works = Waits { work: 1.0, ..Waits::default() };
-    let table = [
-        (tokenize(), Fault::Tokenize, "tokenize is full on 2 of 2 workers; add workers or a token cache"),
-        (
-            // The pipeline stood still for less time than the trainer waited, or for one long pause.
-            with(tokenize(), |m| {
-                m.batches_of_full = 40;
-                stage(m, "prefetch").wait_out_seconds = 1.1;
-            }),
-            Fault::Tokenize,
-            "tokenize is full on 2 of 2 workers; add workers or a token cache",
-        ),
-        (
-            with(tokenize(), |m| {
-                m.batches_of_full = 20;
-                stage(m, "prefetch").wait_out_seconds = 8.0;
-            }),
-            Fault::Tokenize,
-            "tokenize is full on 2 of 2 workers; add workers or a token cache",
-        ),
-        (
-            with(tokenize(), |m| m.setting.cores = 2),
-            Fault::Tokenize,
-            "tokenize is full on 2 of 2 workers; add a token cache",
-        ),
-        (
-            with(tokenize(), |m| m.setting.can_keep_tokens = false),
-            Fault::Tokenize,
-            "tokenize is full on 2 of 2 workers; add workers",
-        ),
-        (
-            with(tokenize(), |m| (m.setting.cores, m.setting.can_keep_tokens) = (2, false)),
-            Fault::Tokenize,
-            "tokenize is full on 2 of 2 workers",
-        ),
-        (
-            with(tokenize(), |m| stage(m, "tokenize").busy_seconds = 11.0),
-            Fault::Tokenize,
-            "tokenize has 1.1 of 2 workers busy; add a token cache",
-        ),
-        (
-            with(tokenize(), |m| {
-                stage(m, "tokenize").busy_seconds = 11.0;
-                stage(m, "tokenize").bytes = 10 << 20;
-            }),
-            Fault::LongDocuments,
-            "tokenize has 1.1 of 2 workers busy: documents are long, 1.0 MiB on average, and each is one worker's; \
-             cut them into several documents",
-        ),
-        (
-            source(),
-            Fault::Source,
-            "source reads and decodes, on 0.2 of 2 lanes at once; prepare token shards",
-        ),
-        (
-            with(source(), |m| stage(m, "source").busy_seconds = 18.0),
-            Fault::Source,
-            "source reads and decodes, on 1.8 of 2 lanes at once; add lanes, which changes the order, or prepare token \
-             shards",
-        ),
-        (
-            with(source(), |m| {
-                stage(m, "source").busy_seconds = 18.0;
-                m.setting.can_keep_tokens = false;
-            }),
-            Fault::Source,
-            "source reads and decodes, on 1.8 of 2 lanes at once; add lanes, which changes the order",
-        ),
-        (
-            with(source(), |m| {
-                stage(m, "source").busy_seconds = 18.0;
-                (m.setting.cores, m.setting.can_keep_tokens) = (2, false);
-            }),
-            Fault::Source,
-            "source reads and decodes, on 1.8 of 2 lanes at once",
-        ),
-        (
-            with(source(), |m| {
-                stage(m, "source").busy_seconds = 18.0;
-                (m.setting.splits, m.setting.can_keep_tokens) = (2, false);
-            }),
-            Fault::Source,
-            "source reads and decodes, on 1.8 of 2 lanes at once",
-        ),
-        (
-            with(source(), |m| (m.setting.has_own_documents, m.setting.can_keep_tokens) = (true, false)),
-            Fault::Source,
-            "the custom documents come slowly",
-        ),
-        (
-            store(64),
-            Fault::Store,
-            "source waits for the store, 64 of 64 requests under way; raise store.concurrency",
-        ),
-        (
-            store(9),
-            Fault::Store,
-            "source waits for the store, 9 of 64 requests under way; raise pipeline.memory, so that more is asked for \
-             ahead, or keep it with store.cache",
-        ),
-        (
-            with(store(9), |m| m.setting.has_store_cache = true),
-            Fault::Store,
-            "source waits for the store, 9 of 64 requests under way; raise pipeline.memory, so that more is asked for \
-             ahead",
-        ),
-        (
-            meters(Waits { memory: 1.0, ..Waits::default() }),
-            Fault::Memory,
-            "the memory budget is full (500.0 MiB of 512.0 MiB); raise pipeline.memory or lower pipeline.window",
-        ),
-        (
-            with(meters(Waits { memory: 1.0, ..Waits::default() }), |m| m.setting.window = 1),
-            Fault::Memory,
-            "the memory budget is full (500.0 MiB of 512.0 MiB); raise pipeline.memory",
-        ),
-        (
-            own(own_waits),
-            Fault::Own,
-            "custom stage \"awaited long\" is slow; let it await several items at once",
-        ),
-        (
-            own(own_works),
-            Fault::Own,
-            "custom stage \"works long\" is slow; do its work on other threads, several items at once",
-        ),
-        (
-            meters(Waits { cache: 1.0, ..Waits::default() }),
-            Fault::Cache,
-            "tokenize waits for the token cache, which is written too slowly; put source.cache on a faster disk, or \
-             leave it out",
-        ),
-        (
-            work(),
-            Fault::Documents,
-            "the tasks behind prefetch are busy, mostly with handing on documents, of 1000 B on average; longer \
-             documents take fewer steps",
-        ),
-        (
-            with(work(), |m| stage(m, "shuffle").busy_seconds = 5.0),
-            Fault::Shuffle,
-            "the tasks behind prefetch are busy, mostly with shuffle; add lanes, which changes the order",
-        ),
-        (
-            with(work(), |m| stage(m, "pack").busy_seconds = 5.0),
-            Fault::Pack,
-            "the tasks behind prefetch are busy, mostly with pack; add lanes, which changes the order",
-        ),
-        (
-            with(work(), |m| {
-                stage(m, "pack").busy_seconds = 5.0;
-                m.setting.is_best_fit = true;
-            }),
-            Fault::Pack,
-            "the tasks behind prefetch are busy, mostly with pack; lower pipeline.pack_window",
-        ),
-        (
-            with(work(), |m| stage(m, "batch").busy_seconds = 5.0),
-            Fault::Batch,
-            "the tasks behind prefetch are busy, mostly with batch; add lanes, which changes the order",
-        ),
-        (
-            with(work(), |m| {
-                stage(m, "batch").busy_seconds = 5.0;
-                m.setting.splits = 2;
-            }),
-            Fault::Batch,
-            "the tasks behind prefetch are busy, mostly with batch",
-        ),
-        (
-            // Two cores for two workers and the tasks: these have to wait for a core.
-            with(work(), |m| m.setting.cores = 2),
-            Fault::Tokenize,
-            "tokenize is full on 2 of 2 workers; add a token cache",
-        ),
-        (
-            with(work(), |m| {
-                m.setting.cores = 2;
-                stage(m, "tokenize").busy_seconds = 14.0;
-            }),
-            Fault::Tokenize,
-            "tokenize has 1.4 of 2 workers busy, and all 2 cores are at work; add a token cache",
-        ),
-        (
-            with(work(), |m| {
-                m.setting.cores = 1;
-                stage(m, "tokenize").busy_seconds = 3.0;
-            }),
-            Fault::Documents,
-            "the tasks behind prefetch are busy, mostly with handing on documents, of 1000 B on average, and the only core \
-             is at work; longer documents take fewer steps",
-        ),
-        (
-            with(work(), |m| m.setting.is_one_thread = true),
-            Fault::Runtime,
-            "the runtime has one thread, so that batches are made only while they are awaited; open the loader on a \
-             multi-thread runtime",
-        ),
-        (
-            // Waits before the first batch are not counted here.
-            with(tokenize(), |m| {
-                (m.first_wait_seconds, m.first_waits) = (4.4, Waits { source: 4.4, ..Waits::default() });
-            }),
-            Fault::Tokenize,
-            "tokenize is full on 2 of 2 workers; add workers or a token cache",
-        ),
-        (
-            // Some workers were taken away meanwhile.
-            with(tokenize(), |m| {
-                let tokenize = stage(m, "tokenize");
-                (tokenize.workers, tokenize.busy_seconds) = (1, 21.0);
-            }),
-            Fault::Tokenize,
-            "tokenize has 2.1 of 3 workers busy; add a token cache",
-        ),
-        (
-            // On two cores, the workers keep the source from having one.
-            with(source(), |m| {
-                (m.setting.cores, m.batches) = (2, 5);
-                let tokenize = stage(m, "tokenize");
-                (tokenize.workers, tokenize.busy_seconds) = (64, 70.0);
-            }),
-            Fault::Tokenize,
-            "tokenize has 7.0 of 64 workers busy, and all 2 cores are at work; set pipeline.workers to \"auto\", which \
-             takes no more workers than cores",
-        ),
-        (
-            with(meters(Waits { memory: 1.0, ..Waits::default() }), |m| {
-                (m.fullest_bytes_in_flight, m.fullest_budget_bytes) = (60 << 20, 64 << 20);
-            }),
-            Fault::Memory,
-            "a share of the memory budget is full (60.0 MiB of 64.0 MiB); raise pipeline.memory or lower \
-             pipeline.window",
-        ),
-        (
-            with(tokenize(), |m| {
-                m.batches_of_full = 40;
-                stage(m, "prefetch").wait_out_seconds = 1.3;
-            }),
-            Fault::Depth,
-            "batches come unevenly: 40% of them came from a full queue of 4, and at other times the trainer waits for \
-             tokenize; raise pipeline.depth",
-        ),
-    ];
-    for (meters, fault, words) in table {
+/// A change of the counters, and what the verdict then says.
+type Case<'a> = (fn(&mut Meters), &'a str);
+
+/// Checks what is said of each of these changes of some counters.
+fn said(of: &Meters, fault: Fault, cases: &[Case<'_>]) {
+    for (change, words) in cases {
+        let mut meters = of.clone();
+        change(&mut meters);
         let verdict = meters.verdict();
         assert_eq!(verdict.sentence, format!("the trainer waits 12% of the time: {words}"));
         assert_eq!(verdict.fault, Some(fault), "{words}");
@@ -343,6 +103,166 @@ fn every_fault_has_its_stage_its_words_and_its_remedy() {
         let json = serde_json::to_string(&verdict).expect("it serializes");
         assert_eq!(serde_json::from_str::<Verdict>(&json).expect("it deserializes"), verdict);
     }
+}
+
+#[test]
+fn a_tokenizer_at_fault_is_full_or_has_long_documents() {
+    let full = "tokenize is full on 2 of 2 workers; add workers or a token cache";
+    let cases: &[Case<'_>] = &[
+        (|_| {}, full),
+        // The pipeline stood still for less time than the trainer waited, or for one long pause.
+        (|m| (m.batches_of_full, stage(m, "prefetch").wait_out_seconds) = (40, 1.1), full),
+        (|m| (m.batches_of_full, stage(m, "prefetch").wait_out_seconds) = (20, 8.0), full),
+        // Waits before the first batch are not counted here.
+        (|m| (m.first_wait_seconds, m.first_waits.source) = (4.4, 4.4), full),
+        (|m| m.setting.cores = 2, "tokenize is full on 2 of 2 workers; add a token cache"),
+        (|m| m.setting.can_keep_tokens = false, "tokenize is full on 2 of 2 workers; add workers"),
+        (|m| (m.setting.cores, m.setting.can_keep_tokens) = (2, false), "tokenize is full on 2 of 2 workers"),
+        (
+            |m| stage(m, "tokenize").busy_seconds = 11.0,
+            "tokenize has 1.1 of 2 workers busy; add a token cache",
+        ),
+        // Some workers were taken away meanwhile.
+        (
+            |m| (stage(m, "tokenize").workers, stage(m, "tokenize").busy_seconds) = (1, 21.0),
+            "tokenize has 2.1 of 3 workers busy; add a token cache",
+        ),
+    ];
+    said(&tokenize(), Fault::Tokenize, cases);
+    let long = "tokenize has 1.1 of 2 workers busy: documents are long, 1.0 MiB on average, and each is one worker's; \
+                cut them into several documents";
+    let change: fn(&mut Meters) =
+        |m| (stage(m, "tokenize").busy_seconds, stage(m, "tokenize").bytes) = (11.0, 10 << 20);
+    said(&tokenize(), Fault::LongDocuments, &[(change, long)]);
+    let uneven = "batches come unevenly: 40% of them came from a full queue of 4, and at other times the trainer waits for \
+                  tokenize; raise pipeline.depth";
+    let change: fn(&mut Meters) = |m| (m.batches_of_full, stage(m, "prefetch").wait_out_seconds) = (40, 1.3);
+    said(&tokenize(), Fault::Depth, &[(change, uneven)]);
+}
+
+#[test]
+fn a_source_at_fault_reads_or_waits_for_a_store() {
+    let busy = |m: &mut Meters| stage(m, "source").busy_seconds = 18.0;
+    let cases: &[Case<'_>] = &[
+        (|_| {}, "source reads and decodes, on 0.2 of 2 lanes at once; prepare token shards"),
+        (
+            |m| (m.setting.has_own_documents, m.setting.can_keep_tokens) = (true, false),
+            "the custom documents come slowly",
+        ),
+    ];
+    said(&source(), Fault::Source, cases);
+    let alone = "source reads and decodes, on 1.8 of 2 lanes at once";
+    let cases: &[Case<'_>] = &[
+        (
+            |_| {},
+            "source reads and decodes, on 1.8 of 2 lanes at once; add lanes, which changes the order, or prepare token \
+             shards",
+        ),
+        (
+            |m| m.setting.can_keep_tokens = false,
+            "source reads and decodes, on 1.8 of 2 lanes at once; add lanes, which changes the order",
+        ),
+        (|m| (m.setting.cores, m.setting.can_keep_tokens) = (2, false), alone),
+        (|m| (m.setting.splits, m.setting.can_keep_tokens) = (2, false), alone),
+    ];
+    said(&with(source(), busy), Fault::Source, cases);
+    let cases: &[Case<'_>] =
+        &[(|_| {}, "source waits for the store, 64 of 64 requests under way; raise store.concurrency")];
+    said(&store(64), Fault::Store, cases);
+    let cases: &[Case<'_>] = &[
+        (
+            |_| {},
+            "source waits for the store, 9 of 64 requests under way; raise pipeline.memory, so that more is asked for \
+             ahead, or keep it with store.cache",
+        ),
+        (
+            |m| m.setting.has_store_cache = true,
+            "source waits for the store, 9 of 64 requests under way; raise pipeline.memory, so that more is asked for \
+             ahead",
+        ),
+    ];
+    said(&store(9), Fault::Store, cases);
+    // On two cores, the workers keep the source from having one.
+    let crowded = "tokenize has 7.0 of 64 workers busy, and all 2 cores are at work; set pipeline.workers to \"auto\", which \
+                   takes no more workers than cores";
+    let change: fn(&mut Meters) = |m| {
+        (m.setting.cores, m.batches) = (2, 5);
+        (stage(m, "tokenize").workers, stage(m, "tokenize").busy_seconds) = (64, 70.0);
+    };
+    said(&source(), Fault::Tokenize, &[(change, crowded)]);
+}
+
+#[test]
+fn memory_custom_stages_and_the_cache_are_at_fault() {
+    let cases: &[Case<'_>] = &[
+        (
+            |_| {},
+            "the memory budget is full (500.0 MiB of 512.0 MiB); raise pipeline.memory or lower pipeline.window",
+        ),
+        (
+            |m| m.setting.window = 1,
+            "the memory budget is full (500.0 MiB of 512.0 MiB); raise pipeline.memory",
+        ),
+        (
+            |m| (m.fullest_bytes_in_flight, m.fullest_budget_bytes) = (60 << 20, 64 << 20),
+            "a share of the memory budget is full (60.0 MiB of 64.0 MiB); raise pipeline.memory or lower \
+             pipeline.window",
+        ),
+    ];
+    said(&meters(Waits { memory: 1.0, ..Waits::default() }), Fault::Memory, cases);
+    let awaited = "custom stage \"awaited long\" is slow; let it await several items at once";
+    said(&own(Waits { own: 1.0, ..Waits::default() }), Fault::Own, &[(|_| {}, awaited)]);
+    let works = "custom stage \"works long\" is slow; do its work on other threads, several items at once";
+    said(&own(Waits { work: 1.0, ..Waits::default() }), Fault::Own, &[(|_| {}, works)]);
+    let cache = "tokenize waits for the token cache, which is written too slowly; put source.cache on a faster disk, or \
+                 leave it out";
+    said(&meters(Waits { cache: 1.0, ..Waits::default() }), Fault::Cache, &[(|_| {}, cache)]);
+}
+
+#[test]
+fn the_tasks_at_fault_are_busy_or_have_no_core() {
+    let cases: &[Case<'_>] = &[
+        (
+            |_| {},
+            "the tasks behind prefetch are busy, mostly with handing on documents, of 1000 B on average; longer \
+             documents take fewer steps",
+        ),
+        (
+            |m| (m.setting.cores, stage(m, "tokenize").busy_seconds) = (1, 3.0),
+            "the tasks behind prefetch are busy, mostly with handing on documents, of 1000 B on average, and the only core \
+             is at work; longer documents take fewer steps",
+        ),
+    ];
+    said(&work(), Fault::Documents, cases);
+    let shuffle =
+        "the tasks behind prefetch are busy, mostly with shuffle; add lanes, which changes the order";
+    let change: fn(&mut Meters) = |m| stage(m, "shuffle").busy_seconds = 5.0;
+    said(&work(), Fault::Shuffle, &[(change, shuffle)]);
+    let cases: &[Case<'_>] = &[
+        (|_| {}, "the tasks behind prefetch are busy, mostly with pack; add lanes, which changes the order"),
+        (
+            |m| m.setting.is_best_fit = true,
+            "the tasks behind prefetch are busy, mostly with pack; lower pipeline.pack_window",
+        ),
+    ];
+    said(&with(work(), |m| stage(m, "pack").busy_seconds = 5.0), Fault::Pack, cases);
+    let cases: &[Case<'_>] = &[
+        (|_| {}, "the tasks behind prefetch are busy, mostly with batch; add lanes, which changes the order"),
+        (|m| m.setting.splits = 2, "the tasks behind prefetch are busy, mostly with batch"),
+    ];
+    said(&with(work(), |m| stage(m, "batch").busy_seconds = 5.0), Fault::Batch, cases);
+    // Two cores for two workers and the tasks: these have to wait for a core.
+    let cases: &[Case<'_>] = &[
+        (|m| m.setting.cores = 2, "tokenize is full on 2 of 2 workers; add a token cache"),
+        (
+            |m| (m.setting.cores, stage(m, "tokenize").busy_seconds) = (2, 14.0),
+            "tokenize has 1.4 of 2 workers busy, and all 2 cores are at work; add a token cache",
+        ),
+    ];
+    said(&work(), Fault::Tokenize, cases);
+    let runtime = "the runtime has one thread, so that batches are made only while they are awaited; open the loader on a \
+                   multi-thread runtime";
+    said(&work(), Fault::Runtime, &[(|m| m.setting.is_one_thread = true, runtime)]);
 }
 
 #[test]

@@ -85,7 +85,6 @@ impl Schedule {
         self
     }
 
-    /// The source of a row.
     pub(crate) fn source(&mut self, row: u64) -> usize {
         if self.stretches.iter().all(|stretch| stretch.shares.len() == 1) {
             return 0;
@@ -133,7 +132,6 @@ impl Schedule {
         self.stretches.partition_point(|stretch| stretch.first_row <= row) - 1
     }
 
-    /// Makes the block that a row is in.
     fn make(&self, row: u64) -> Block {
         let index = self.stretch_at(row);
         let Stretch { first_row, shares, order } = &self.stretches[index];

@@ -50,7 +50,6 @@ struct Place {
 /// How a document came to its ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
-    /// From a plain text.
     #[default]
     Plain,
     /// From a text that had all special tokens, so that none are put around it.

@@ -14,7 +14,6 @@ pub(super) struct Refused {
     /// The epoch that it came in, and which of the lane's splits of the epoch it is in.
     pub(super) epoch: u64,
     pub(super) split: u64,
-    /// Where it is, and why.
     pub(super) error: Error,
 }
 
