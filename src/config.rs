@@ -13,16 +13,12 @@ use crate::error::{ConfigPlace, Error, Result};
 
 mod bounds;
 mod bytes;
-mod exclude;
 mod fill;
 mod keys;
 mod mixture;
 mod or_auto;
 mod packing;
-mod pin;
 mod pipeline;
-#[doc(hidden)]
-pub mod reading;
 #[cfg(feature = "schema")]
 mod schema;
 mod seconds;
@@ -36,14 +32,12 @@ pub use crate::cursor::ExcludedDocument;
 pub use crate::custom_format::CustomFormat;
 pub use crate::document::Truncate;
 pub use bytes::ByteCount;
-pub use exclude::ExcludeConfig;
 #[doc(hidden)]
 pub use mixture::names;
 pub use mixture::{MixtureChange, MixtureConfig};
 pub use or_auto::OrAuto;
 pub use packing::{PackRule, Packing};
-pub use pin::PinConfig;
-pub use pipeline::{Last, PipelineConfig, ShuffleRule, Uneven};
+pub use pipeline::{Last, PinConfig, PipelineConfig, ShuffleRule, Uneven};
 pub use seconds::Seconds;
 pub(crate) use source::Contents;
 pub use source::{
@@ -53,6 +47,19 @@ pub use source::{
 pub use store::StoreConfig;
 pub(crate) use synthetic::Synthetic;
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig, TokenizerKind};
+
+/// How a config is read, for a trainer that has tables of its own in the same file. It is no part of the public interface.
+#[doc(hidden)]
+pub mod reading {
+    #[cfg(feature = "schema")]
+    pub use super::bounds::describe;
+    pub use super::bounds::{Bound, Bounded, COUNT, Limit, NOT_NEGATIVE, Number, POSITIVE, SHARE, require};
+    pub use super::fill::{fill, fill_loader};
+    pub use super::keys::{Section, fields, sections};
+    #[cfg(feature = "schema")]
+    pub use super::schema::schema;
+    pub use super::tree::{AnyValue, Tree};
+}
 
 use fill::fill_loader;
 use tree::Tree;
@@ -287,7 +294,78 @@ impl Config {
     }
 }
 
+/// What is read but not delivered, for example after a loss spike.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ExcludeConfig {
+    /// Ranges of batches, `[from, to)`, by their numbers in the whole stream. Later batches keep their
+    /// numbers.
+    pub batches: Vec<(u64, u64)>,
+    /// Documents that give no ids, from the place where the stream is opened.
+    pub documents: Vec<ExcludedDocument>,
+}
+
+impl ExcludeConfig {
+    pub(super) fn validate(&self) -> Result<()> {
+        let mut end = 0;
+        for (index, &(from, to)) in self.batches.iter().enumerate() {
+            if from >= to || from < end {
+                return Err(Error::config(
+                    format!("exclude.batches.{index}"),
+                    format!(
+                        "must be a first batch and one after the last, behind the ranges before it, not [{from}, {to}]"
+                    ),
+                ));
+            }
+            end = to;
+        }
+        Ok(())
+    }
+}
+
 /// The values of the file, with the caller's over them and the settings over both.
 fn tree(value: &serde_json::Value, file: Option<&Path>, settings: &[String]) -> Result<Tree> {
     file.map_or_else(|| Tree::from_toml(""), Tree::from_file)?.with(value)?.set(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use serde::de::DeserializeOwned;
+
+    use super::*;
+
+    /// Checks that these values are written so, and that others are refused with this message.
+    fn written<T: PartialEq + Debug + Serialize + DeserializeOwned>(
+        cases: &[(&str, T)],
+        wrong: &[&str],
+        message: &str,
+    ) {
+        for (text, value) in cases {
+            assert_eq!(serde_json::from_str::<T>(text).unwrap(), *value);
+            assert_eq!(serde_json::to_string(value).unwrap(), *text);
+        }
+        for wrong in wrong {
+            let error = serde_json::from_str::<T>(wrong).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn words_stand_beside_other_values() {
+        let cases = [("3", OrAuto::from(3)), ("\"auto\"", OrAuto::Auto)];
+        written(&cases, &["-1", "1.5", "\"many\"", "true"], "at least 1, or \"auto\"");
+        assert_eq!(cases.map(|(_, value)| value.to_string()), ["3", "auto"]);
+        let cases = [
+            ("\"off\"", PinConfig::Off),
+            ("\"auto\"", PinConfig::Auto),
+            ("[0,3]", PinConfig::Cores(vec![0, 3])),
+        ];
+        written(&cases, &["3", "\"on\"", "true", "[-1]"], "\"off\", \"auto\", or a list of cores");
+        let user = vec!["user".to_owned()];
+        let cases = [("\"all\"", Learn::All), ("\"last\"", Learn::Last), ("[\"user\"]", Learn::Roles(user))];
+        written(&cases, &["\"first\""], "must be \"all\", \"last\", or a list of roles");
+    }
 }

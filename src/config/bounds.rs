@@ -32,7 +32,6 @@ pub const POSITIVE: Bound = Bound::Above(0.0);
 pub const NOT_NEGATIVE: Bound = Bound::AtLeast(0.0);
 /// The bound of a part of a whole.
 pub const SHARE: Bound = Bound::Below(0.0, 1.0);
-/// The bound of a source's weight.
 pub(super) const WEIGHT: Bound = Bound::Within(0.0, 1e15);
 
 impl Bound {
@@ -149,29 +148,17 @@ pub trait Number {
     fn number(&self) -> Option<f64>;
 }
 
-impl Number for usize {
-    fn number(&self) -> Option<f64> {
-        Some(*self as f64)
-    }
+macro_rules! numbers {
+    ($($of:ty),*) => {
+        $(impl Number for $of {
+            fn number(&self) -> Option<f64> {
+                Some(*self as f64)
+            }
+        })*
+    };
 }
 
-impl Number for u64 {
-    fn number(&self) -> Option<f64> {
-        Some(*self as f64)
-    }
-}
-
-impl Number for f32 {
-    fn number(&self) -> Option<f64> {
-        Some(f64::from(*self))
-    }
-}
-
-impl Number for f64 {
-    fn number(&self) -> Option<f64> {
-        Some(*self)
-    }
-}
+numbers!(usize, u64, f32, f64);
 
 impl Number for ByteCount {
     fn number(&self) -> Option<f64> {

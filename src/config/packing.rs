@@ -23,11 +23,7 @@ pub enum PackRule {
 impl fmt::Display for PackRule {
     /// Writes the name that configs use.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Concat => "concat",
-            Self::Pad => "pad",
-            Self::BestFit => "best_fit",
-        })
+        self.serialize(f)
     }
 }
 

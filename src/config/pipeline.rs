@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{Bound, Bounded, COUNT, Limit, Number, SHARE, require};
-use super::{ByteCount, OrAuto, PackRule, Packing, PinConfig};
+use super::{ByteCount, OrAuto, PackRule, Packing};
 use crate::error::{Error, Result};
 
 /// The order of documents, the shape of batches, and how much runs ahead.
@@ -97,13 +97,26 @@ pub enum ShuffleRule {
     Global,
 }
 
+/// Which cores reading and tokenizing stay on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase", expecting = "must be \"off\", \"auto\", or a list of cores")]
+#[non_exhaustive]
+pub enum PinConfig {
+    /// Wherever the system puts them.
+    #[default]
+    Off,
+    /// On the cores of the NUMA node that the loader is opened on, if the machine has several.
+    Auto,
+    /// On these cores, by the numbers that the system gives them.
+    #[serde(untagged)]
+    Cores(#[cfg_attr(feature = "schema", schemars(length(min = 1)))] Vec<usize>),
+}
+
 impl fmt::Display for ShuffleRule {
     /// Writes the name that configs use.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Window => "window",
-            Self::Global => "global",
-        })
+        self.serialize(f)
     }
 }
 

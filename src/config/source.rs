@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::ByteCount;
 use super::bounds::{Bound, Bounded, COUNT, Limit, Number, POSITIVE, WEIGHT};
@@ -13,13 +13,10 @@ use crate::location::STDIN;
 mod check;
 mod constructors;
 mod kinds;
-mod on_error;
-mod paths;
 mod task;
 
 pub(crate) use kinds::Contents;
 pub use kinds::SourceKind;
-pub use on_error::OnError;
 pub use task::{Border, ChatConfig, FimConfig, Learn, Task, TurnConfig};
 
 /// Some files, and how documents are stored in them.
@@ -52,8 +49,8 @@ pub struct SourceConfig {
     /// Text in any format may be compressed with gzip, zstd, bzip2 or xz. A file's first bytes decide,
     /// whatever its name. Positions are then in the unpacked text, except where the file breaks off: that
     /// position is in the file's own bytes.
-    #[serde(deserialize_with = "paths::read")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "paths::schema"))]
+    #[serde(deserialize_with = "read_paths")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "schema_of_paths"))]
     pub paths: Vec<String>,
     /// How many documents are made in an epoch; 10,000 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -293,4 +290,67 @@ impl SourceConfig {
     pub fn is_stdin(&self) -> bool {
         self.paths == [STDIN]
     }
+}
+
+/// What happens to a document that cannot be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum OnError {
+    /// The stream ends with an error that says where.
+    #[default]
+    Fail,
+    /// It is skipped, logged and counted; more than this many in one epoch of a lane are an error.
+    Skip(u64),
+}
+
+/// Written by hand for its message: a derived one would name variants.
+impl<'de> Deserialize<'de> for OnError {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(
+            rename_all = "lowercase",
+            deny_unknown_fields,
+            expecting = "must be \"fail\", or how many to skip, such as { skip = 100 }"
+        )]
+        enum Written {
+            Fail,
+            #[serde(untagged)]
+            Skip {
+                skip: u64,
+            },
+        }
+
+        Ok(match Written::deserialize(deserializer)? {
+            Written::Fail => Self::Fail,
+            Written::Skip { skip } => Self::Skip(skip),
+        })
+    }
+}
+
+/// Reads a list of paths; a path alone is a list of one.
+fn read_paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "must be a path in quotes, such as \"corpus/*.txt\", or a list of paths")]
+    enum Paths {
+        One(String),
+        Many(Vec<String>),
+    }
+
+    Ok(match Paths::deserialize(deserializer)? {
+        Paths::One(path) => vec![path],
+        Paths::Many(paths) => paths,
+    })
+}
+
+/// The schema of one path or a list.
+#[cfg(feature = "schema")]
+fn schema_of_paths(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "anyOf": [
+            { "type": "string" },
+            { "type": "array", "items": { "type": "string" } },
+        ],
+    })
 }

@@ -8,7 +8,6 @@ use super::bounds::{Bound, Bounded, Limit, Number, require};
 use super::{ByteCount, Seconds};
 use crate::error::Result;
 
-/// How long a time may be.
 const TIME: Bound = Bound::Noted(&Bound::AboveUpTo(0.0, 86_400.0), " seconds, a day");
 
 /// Settings for reading from object stores and HTTP servers: sources whose `paths` are URLs. None of them

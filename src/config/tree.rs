@@ -34,13 +34,11 @@ pub struct Tree {
     /// All of them: those of the text, and what lies over them.
     values: Value,
     text: String,
-    /// The text's file, if it is from one.
     file: Option<PathBuf>,
     /// The values of the text.
     written: Value,
     /// The values that the caller sets.
     caller: Value,
-    /// The settings, each with its key.
     settings: Vec<(String, String)>,
 }
 

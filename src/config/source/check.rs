@@ -13,7 +13,7 @@ impl SourceConfig {
     pub(crate) fn validate(&self, key: &str) -> Result<()> {
         let wrong = |name: &str, problem: String| Err(Error::config(format!("{key}.{name}"), problem));
         let kind = self.kind;
-        if let Some((name, _)) = self.keys().into_iter().find(|(name, is_set)| *is_set && !kind.takes(name)) {
+        if let Some(name) = self.foreign_key() {
             return wrong(name, of_another_kind(kind, name));
         }
         self.check_bounds(key)?;
@@ -49,31 +49,12 @@ impl SourceConfig {
         self.validate_cache(&format!("{key}.cache"))
     }
 
-    /// The keys that not every kind takes, and whether each is set.
-    fn keys(&self) -> [(&'static str, bool); 20] {
-        let default = Self::default();
-        [
-            ("paths", !self.paths.is_empty()),
-            ("format", self.format.is_some()),
-            ("documents", self.documents.is_some()),
-            ("document_bytes", self.document_bytes.is_some()),
-            ("seed", self.seed.is_some()),
-            ("subset", self.subset.is_some()),
-            ("part", self.part.is_some()),
-            ("document", self.document != default.document),
-            ("field", self.field.is_some()),
-            ("task", self.task != default.task),
-            ("chat", self.chat != default.chat),
-            ("fim", self.fim != default.fim),
-            ("where", self.filter.is_some()),
-            ("csv", self.csv != default.csv),
-            ("sample", self.sample.is_some()),
-            ("zstd_window", self.zstd_window.is_some()),
-            ("split", self.split.is_some()),
-            ("max_document_bytes", self.max_document_bytes != default.max_document_bytes),
-            ("oversize", self.oversize != default.oversize),
-            ("cache", self.cache.is_some()),
-        ]
+    /// The first key that is set, and that only other kinds take.
+    fn foreign_key(&self) -> Option<&'static str> {
+        let keys = |config: &Self| serde_json::to_value(config).unwrap_or_default();
+        let (set, default) = (keys(self), keys(&Self::default()));
+        let mut all = SourceKind::ALL.iter().flat_map(|kind| kind.keys());
+        all.find(|key| set[key] != default[key] && !self.kind.takes(key))
     }
 
     /// Checks standard input: it comes once, stands alone, and only text formats can be read from it.

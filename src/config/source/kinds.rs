@@ -49,20 +49,17 @@ pub enum SourceKind {
 /// What is known about a kind of source.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
-    /// Its name in a config.
     name: &'static str,
     /// What the names of its files end in, the usual ending first; none if that does not tell the kind.
     extensions: &'static [&'static str],
     /// Bytes at an offset in its files that tell the kind, whatever the name.
     signatures: &'static [(usize, &'static [u8])],
     contents: Contents,
-    /// The unit of positions in its files.
     unit: Unit,
     /// The keys that it takes, beside those that every kind takes.
     keys: &'static [&'static [&'static str]],
     /// The feature that reads it, and whether this build has it; `None` if every build can.
     feature: Option<(&'static str, bool)>,
-    /// How to cut a source into more splits.
     more_splits: &'static str,
 }
 
@@ -146,7 +143,6 @@ impl SourceKind {
         Self::Custom,
     ];
 
-    /// The table of kinds.
     const fn facts(self) -> Facts {
         match self {
             Self::Text => Facts {
@@ -229,22 +225,24 @@ impl SourceKind {
         Self::ALL.iter().copied().find(|kind| kind.facts().signatures.iter().any(is_there))
     }
 
-    /// What its files hold.
     pub(crate) fn contents(self) -> Contents {
         self.facts().contents
     }
 
-    /// The unit of positions in its files.
     pub(crate) fn unit(self) -> Unit {
         self.facts().unit
     }
 
     /// Whether it takes a key that not every kind takes.
     pub(crate) fn takes(self, key: &str) -> bool {
-        self.facts().keys.iter().any(|keys| keys.contains(&key))
+        self.keys().any(|taken| taken == key)
     }
 
-    /// How to cut a source into more splits.
+    /// The keys that it takes, beside those that every kind takes.
+    pub(super) fn keys(self) -> impl Iterator<Item = &'static str> {
+        self.facts().keys.iter().copied().flatten().copied()
+    }
+
     pub(crate) fn more_splits(self) -> &'static str {
         self.facts().more_splits
     }

@@ -133,6 +133,7 @@ fn is_date(text: &str) -> bool {
 
 /// Which turns of a conversation are learned from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase", expecting = "must be \"all\", \"last\", or a list of roles")]
 pub enum Learn {
     /// All of the assistant's.
@@ -142,25 +143,7 @@ pub enum Learn {
     Last,
     /// All of these roles.
     #[serde(untagged)]
-    Roles(Vec<String>),
-}
-
-#[cfg(feature = "schema")]
-impl schemars::JsonSchema for Learn {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Learn".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "description": "Which turns of a conversation are learned from: \"all\" of the assistant's, its \"last\" one, \
-                            or those of a list of roles.",
-            "anyOf": [
-                { "type": "string", "enum": ["all", "last"] },
-                { "type": "array", "items": { "type": "string" }, "minItems": 1 },
-            ],
-        })
-    }
+    Roles(#[cfg_attr(feature = "schema", schemars(length(min = 1)))] Vec<String>),
 }
 
 /// The text around a turn that is learned from.
@@ -248,20 +231,6 @@ impl Bounded for FimConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_learned_from_is_read_and_written() {
-        for (text, value) in [
-            ("\"all\"", Learn::All),
-            ("\"last\"", Learn::Last),
-            ("[\"user\"]", Learn::Roles(vec!["user".to_owned()])),
-        ] {
-            assert_eq!(serde_json::from_str::<Learn>(text).unwrap(), value);
-            assert_eq!(serde_json::to_string(&value).unwrap(), text);
-        }
-        let error = serde_json::from_str::<Learn>("\"first\"").unwrap_err().to_string();
-        assert!(error.contains("must be \"all\", \"last\", or a list of roles"), "{error}");
-    }
 
     #[test]
     fn a_date_is_a_day_that_there_is() {

@@ -156,7 +156,7 @@ fn word(root: &Value, schema: &Value) -> String {
         return DURATION.to_owned();
     }
     // One of what there may be several of.
-    if let [one, several] = schema["anyOf"].as_array().map_or(&[][..], Vec::as_slice)
+    if let [one, .., several] = schema["anyOf"].as_array().map_or(&[][..], Vec::as_slice)
         && several["type"] == "array"
     {
         return format!("{} or {}", word(root, one), word(root, several));
