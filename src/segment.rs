@@ -2,10 +2,9 @@
 //!
 //! Local segments are mapped into memory. Each block's checksum is checked when the block is first used.
 //!
-//! - `format`: the numbers of the file
+//! - `format`: the numbers of the file, and the table of its splits
 //! - `masked`: which ids are not learned from
-//! - `table`: its splits
-//! - `write`, `spool`: a segment under way
+//! - `write`: a segment under way
 //! - `map`: a file in memory
 //! - `ids`: where the ids of documents are: in a mapped segment, or in memory
 
@@ -22,22 +21,20 @@ mod format;
 mod ids;
 mod map;
 mod masked;
-mod spool;
-pub(crate) mod table;
 mod write;
 
-pub(crate) use format::{BLOCK, Entry, EntryEnd, HEADER, ROW, SUM, SplitRow, StoredText, Width};
+pub(crate) use format::{
+    BLOCK, Entry, EntryEnd, HEADER, ROW, SUM, SplitRow, StoredText, Table, Width, parse_table,
+};
 use format::{IDENTITY, MAGIC, TRAILER, VERSION};
 pub(crate) use ids::{HeldIds, IdsOrigin, StoredIds};
 use map::{bring, map, scatter, will_need};
 pub(crate) use masked::{MASKED, masked_ranges};
-use table::Table;
 pub(crate) use write::{SegmentWriter, StoredDocument, begun};
 
 /// The length at which a segment is full, in bytes: the most that a kill may cost its writer.
 pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
 
-/// The extension of segment files.
 pub(crate) const EXTENSION: &str = "tokens";
 
 /// Maps a file of tokens into memory.
@@ -77,7 +74,6 @@ pub(crate) fn check_header(head: &[u8], identity: &[u8; 32], path: &Path) -> Res
     width.ok_or_else(|| refuse("its ids have neither 2 nor 4 bytes; remove it, and prepare again"))
 }
 
-/// One open segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
     path: PathBuf,
@@ -100,7 +96,7 @@ impl Segment {
             return Err(refuse("its length is not that of a segment"));
         }
         let width = check_header(&map[..HEADER], identity, path)?;
-        let rows = match table::parse(&map, map.len() as u64, width).map_err(refuse)? {
+        let rows = match parse_table(&map, map.len() as u64, width).map_err(refuse)? {
             Table::Rows(rows) => rows,
             Table::Longer(_) => return Err(refuse("its table is wrong")),
         };
@@ -118,17 +114,14 @@ impl Segment {
         &self.path
     }
 
-    /// How its ids were made.
     pub(crate) fn origin(&self) -> &IdsOrigin {
         &self.origin
     }
 
-    /// Its length, in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.map.len() as u64
     }
 
-    /// The rows of its splits.
     pub(crate) fn rows(&self) -> &[SplitRow] {
         &self.rows
     }
@@ -153,7 +146,6 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether a block of a split has been checked.
     #[inline]
     fn is_checked(&self, number: usize, block: usize) -> bool {
         let nth = self.first_blocks[number] + block;
@@ -175,7 +167,6 @@ impl Segment {
         Err(Error::Corpus { problem })
     }
 
-    /// Checks all blocks of split `number`.
     pub(crate) fn verify_split(&self, number: usize) -> Result<()> {
         (0..self.rows[number].blocks(self.width)).try_for_each(|block| self.compare(number, block))
     }

@@ -59,7 +59,6 @@ pub struct ShardCounts {
     pub tokens: u64,
 }
 
-/// An open shard directory.
 #[derive(Debug)]
 pub(crate) struct Shards {
     place: ShardPlace,
@@ -100,7 +99,6 @@ impl Shards {
         }
     }
 
-    /// Maps all segments of a directory.
     fn mapped(mut self, directory: &Path) -> Result<Self> {
         let (identity, origin) = (self.manifest.identity(), self.manifest.ids_origin());
         for path in segments(directory)? {
@@ -152,12 +150,10 @@ impl Shards {
         &self.manifest
     }
 
-    /// The files of the segments that are in a store.
     pub(crate) fn remote(&self) -> &[PlacedFile] {
         &self.remote
     }
 
-    /// The tokens of split `number` of the source.
     pub(crate) fn tokens(&self, number: u32) -> Option<&StoredSplit> {
         self.splits.get(&number)
     }
@@ -294,7 +290,6 @@ fn is_left_over(file: &File) -> bool {
     }
 }
 
-/// The segment files of a directory, by name.
 fn segments(directory: &Path) -> Result<Vec<PathBuf>> {
     let read = |e| Error::io(directory, "read the directory", e);
     let mut paths = Vec::new();

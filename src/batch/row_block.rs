@@ -23,7 +23,6 @@ pub(super) struct CopiedRow {
     /// The bytes of text that its learned targets stand for, and those of such targets within documents.
     pub(super) text_bytes: u64,
     pub(super) text_bytes_within_documents: u64,
-    /// Its own hash.
     pub(super) digest: Digest,
 }
 
@@ -45,7 +44,6 @@ struct Run {
     offset: usize,
     /// The number of ids of the whole document, and the bytes of its text.
     document: (usize, usize),
-    /// Which of its ids are learned from.
     mask: Mask,
 }
 
@@ -184,7 +182,6 @@ struct Ends {
     masked: usize,
 }
 
-/// A row of a block.
 #[derive(Debug)]
 pub(super) struct RowOfBlock<'a> {
     pub(super) row: CopiedRow,
@@ -202,7 +199,6 @@ impl RowBlock {
         rows.push(BlockRow { row, ends });
     }
 
-    /// How many rows it has.
     pub(crate) fn rows(&self) -> usize {
         self.rows.len()
     }
@@ -225,7 +221,6 @@ impl RowBlock {
         std::mem::replace(self, next)
     }
 
-    /// A row, and its share of each list.
     pub(super) fn row(&self, nth: usize) -> RowOfBlock<'_> {
         let begin = nth.checked_sub(1).map_or_else(Ends::default, |before| self.rows[before].ends);
         let BlockRow { row, ends } = self.rows[nth];
@@ -237,7 +232,6 @@ impl RowBlock {
         }
     }
 
-    /// The files that a piece of a row refers to.
     pub(super) fn files(&self, piece: &Piece) -> &Arc<Files> {
         &self.corpora[piece.corpus as usize]
     }

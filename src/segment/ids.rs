@@ -10,7 +10,6 @@ use crate::budget::Lease;
 /// How stored ids were made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IdsOrigin {
-    /// The fingerprint of the tokenizer.
     pub(crate) tokenizer: Arc<str>,
     /// Whether the texts were rendered from records. Such texts have all their special tokens, so that nothing stands
     /// around their ids.
@@ -31,7 +30,6 @@ pub(crate) struct HeldIds {
     path: PathBuf,
     origin: IdsOrigin,
     ids: Vec<u32>,
-    /// The memory that they are charged to.
     _lease: Lease,
 }
 
@@ -43,7 +41,6 @@ impl HeldIds {
 }
 
 impl StoredIds {
-    /// The file that they are from.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Mapped(segment) => segment.path(),
@@ -58,7 +55,6 @@ impl StoredIds {
         }
     }
 
-    /// The fingerprint of the tokenizer that made them.
     pub(crate) fn tokenizer(&self) -> &str {
         &self.origin().tokenizer
     }
@@ -68,7 +64,6 @@ impl StoredIds {
         self.origin().is_rendered
     }
 
-    /// Appends the ids `range`.
     pub(crate) fn append(&self, range: Range<usize>, into: &mut Vec<u32>) {
         match self {
             Self::Mapped(segment) => segment.append_ids(range, into),

@@ -9,7 +9,6 @@ use memmap2::{Mmap, MmapMut, MmapOptions};
 
 use crate::bounded;
 
-/// Maps a file for reading.
 #[expect(unsafe_code, reason = "a map of a file that others change would change under its reader")]
 pub(super) fn map(path: &Path) -> io::Result<Mmap> {
     let file = bounded::open(path)?;

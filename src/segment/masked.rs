@@ -8,7 +8,6 @@ use std::ops::Range;
 /// The length of a masked range, in bytes.
 pub(crate) const MASKED: usize = 16;
 
-/// The weight of masked ids.
 const WEIGHT: f32 = 0.0;
 
 /// A range as it is stored; `None` if it has more ids than fit.

@@ -4,28 +4,37 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::TryLockError;
 use std::hash::Hasher;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IntoInnerError, Read, Seek, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, SpooledTempFile};
 use twox_hash::XxHash3_64;
 
 use super::format::{
     BLOCK, Entry, EntryEnd, HEADER, IDENTITY, MAGIC, SplitRow, StoredText, TRAILER, VERSION, Width,
 };
-use super::masked;
-use super::spool::Spool;
+use super::masked::{self, MASKED};
 use crate::atomic::temporary;
 use crate::error::{Error, Result};
 
 /// How much is written at once, in bytes.
 const BUFFER_BYTES: usize = 128 << 10;
 
+/// How much of what follows the ids of a split is held in memory, in bytes.
+const HELD_BYTES: usize = 1 << 20;
+
+/// What follows the ids of a split under way: its index or its masked ranges. Long ones go to a file without a name, so
+/// that memory does not grow with the split.
+type Spool = BufWriter<SpooledTempFile>;
+
+fn spool(directory: &Path) -> Spool {
+    BufWriter::new(SpooledTempFile::new_in(HELD_BYTES, directory))
+}
+
 /// The prefix of the names of segments under way.
 const UNDER_WAY: &str = ".writing-";
 
-/// A document to be written.
 #[derive(Debug)]
 pub(crate) struct StoredDocument<'a> {
     /// `None` if the tokenizer failed on it.
@@ -99,8 +108,8 @@ impl SegmentWriter {
             block: Block::default(),
             sums: Vec::new(),
             end: EntryEnd::default(),
-            index: Spool::default(),
-            masked: Spool::default(),
+            index: spool(directory),
+            masked: spool(directory),
             documents: 0,
             skipped: 0,
             is_synced: true,
@@ -121,7 +130,7 @@ impl SegmentWriter {
 
     /// How long it is so far, in bytes.
     pub(crate) fn len(&self) -> u64 {
-        self.at + self.index.len() + self.masked.len()
+        self.at + self.documents * Entry::BYTES as u64 + u64::from(self.end.masked) * MASKED as u64
     }
 
     /// Whether a file of this name is a segment that some process is writing.
@@ -129,7 +138,6 @@ impl SegmentWriter {
         name.as_encoded_bytes().starts_with(UNDER_WAY.as_bytes())
     }
 
-    /// The numbers of its splits.
     pub(crate) fn splits(&self) -> impl Iterator<Item = u32> {
         self.rows.iter().map(|row| row.split as u32)
     }
@@ -169,23 +177,22 @@ impl SegmentWriter {
             return Err(Error::Corpus { problem: format!("{}: {what}", self.directory.display()) });
         };
         self.end.masked = masked;
-        let pushed = self.masked.push(bytes, &self.directory);
+        let pushed = self.masked.write_all(&bytes);
         pushed.map_err(|e| Error::io(&self.directory, "write in", e))
     }
 
     fn entry(&mut self, entry: Entry) -> Result<()> {
         self.documents += 1;
-        let bytes = entry.to_numbers().into_iter().flat_map(u64::to_le_bytes);
-        let pushed = self.index.push(bytes, &self.directory);
+        let numbers = entry.to_numbers().map(u64::to_le_bytes);
+        let pushed = self.index.write_all(numbers.as_flattened());
         pushed.map_err(|e| Error::io(&self.directory, "write in", e))
     }
 
     /// Ends the split under way. It is number `split` of its source.
     pub(crate) fn split(&mut self, split: u32) -> Result<()> {
         self.align()?;
-        for spool in [std::mem::take(&mut self.index), std::mem::take(&mut self.masked)] {
-            let appended = spool.read(|bytes| self.append(bytes));
-            appended.map_err(|e| Error::io(&self.directory, "write in", e))?;
+        for spool in self.new_spools() {
+            self.append_all(spool).map_err(|e| Error::io(&self.directory, "write in", e))?;
         }
         if self.block.len > 0 {
             self.end_block();
@@ -205,6 +212,11 @@ impl SegmentWriter {
         Ok(())
     }
 
+    /// Replaces the index and the masked ranges by empty ones, and returns them.
+    fn new_spools(&mut self) -> [Spool; 2] {
+        [&mut self.index, &mut self.masked].map(|of| std::mem::replace(of, spool(&self.directory)))
+    }
+
     fn begin(&mut self) {
         (self.begun, self.end, self.documents, self.skipped) = (self.at, EntryEnd::default(), 0, 0);
     }
@@ -212,7 +224,7 @@ impl SegmentWriter {
     /// Forgets the split under way. Its ids stay behind as bytes that nothing refers to.
     pub(crate) fn give_up(&mut self) -> Result<()> {
         self.align()?;
-        (self.index, self.masked) = (Spool::default(), Spool::default());
+        self.new_spools();
         self.block = Block::default();
         self.sums.clear();
         self.begin();
@@ -272,6 +284,18 @@ impl SegmentWriter {
             bytes = later;
         }
         Ok(())
+    }
+
+    fn append_all(&mut self, spool: Spool) -> io::Result<()> {
+        let mut file = spool.into_inner().map_err(IntoInnerError::into_error)?;
+        file.rewind()?;
+        let mut bytes = [0; 8 << 10];
+        loop {
+            match file.read(&mut bytes)? {
+                0 => return Ok(()),
+                n => self.append(&bytes[..n])?,
+            }
+        }
     }
 
     /// Appends bytes that have no checksum of their own.

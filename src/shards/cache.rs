@@ -63,7 +63,6 @@ pub(crate) struct TokenCache {
 
 #[derive(Debug, Default)]
 struct CacheState {
-    /// The cached tokens of each split.
     splits: HashMap<u32, StoredSplit>,
     /// The names of the segments that were opened.
     opened: HashSet<OsString>,
@@ -143,7 +142,6 @@ impl TokenCache {
         Ok(())
     }
 
-    /// The tokens of split `number` of the source, if they are cached.
     pub(crate) fn tokens(&self, number: u32) -> Option<StoredSplit> {
         self.state().splits.get(&number).cloned()
     }
@@ -206,7 +204,6 @@ impl TokenCache {
         self.state().is_closed
     }
 
-    /// Starts a segment.
     fn segment(&self) -> Result<SegmentWriter> {
         Ok(SegmentWriter::new(&self.directory, self.width, &self.identity)?.unsynced())
     }

@@ -4,13 +4,13 @@
 
 use std::collections::HashMap;
 
+use blake3::Hash;
 use serde::{Deserialize, Serialize};
 
 use super::{ShardPlace, Shards};
 use crate::error::{Error, Result};
 use crate::segment::{ROW, Segment, SplitRow, Width};
 
-/// The name of the file.
 pub(crate) const LIST: &str = "segments.json";
 
 /// The bound on its length, in bytes.
@@ -36,7 +36,7 @@ pub(super) struct ListedSegment {
 
 impl SegmentList {
     pub(super) fn new(identity: &[u8; 32], segments: Vec<ListedSegment>) -> Self {
-        Self { identity: hex(identity), segments }
+        Self { identity: Hash::from_bytes(*identity).to_string(), segments }
     }
 
     /// The list of open shards on this machine.
@@ -66,7 +66,7 @@ impl SegmentList {
     /// Parses the list; `None` if it lists other segments. The error describes the problem.
     fn parse(text: &[u8], identity: &[u8; 32], width: Width) -> Result<Option<Self>, String> {
         let list: Self = serde_json::from_slice(text).map_err(|e| e.to_string())?;
-        if list.identity != hex(identity) {
+        if list.identity != Hash::from_bytes(*identity).to_string() {
             return Ok(None);
         }
         let fits = |segment: &&ListedSegment| segment.rows().all(|row| row.fits(width, segment.len));
@@ -76,12 +76,10 @@ impl SegmentList {
         }
     }
 
-    /// The length of each segment, by its name.
     pub(super) fn lengths(self) -> HashMap<String, u64> {
         self.segments.into_iter().map(|segment| (segment.name, segment.len)).collect()
     }
 
-    /// Writes the list.
     pub(super) fn write(&self, place: &ShardPlace) -> Result<()> {
         let text = serde_json::to_vec(self).map_err(|e| Error::io(place.path(), "write in", e.into()))?;
         place.write(LIST, text)
@@ -98,12 +96,7 @@ impl ListedSegment {
         Self { name, len, splits: rows.iter().map(|row| row.to_numbers()).collect() }
     }
 
-    /// The rows of its splits.
     pub(super) fn rows(&self) -> impl Iterator<Item = SplitRow> {
         self.splits.iter().map(|row| SplitRow::from_numbers(*row))
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -11,10 +11,8 @@ use crate::error::{Error, Result, Unit};
 use crate::files::{File, Location, are_same_or_moved};
 use crate::segment::IdsOrigin;
 
-/// The name of the file.
 pub(crate) const MANIFEST: &str = "manifest.json";
 
-/// The version of the format.
 const FORMAT: u32 = 1;
 
 /// The bound on its length, in bytes.
@@ -39,14 +37,12 @@ pub(crate) struct Manifest {
     pub(crate) files: Vec<ShardedFile>,
 }
 
-/// A file of the source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShardedFile {
     #[serde(with = "crate::files::lossless")]
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
-    /// The unit of positions in it.
     pub(crate) unit: Unit,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) etag: Option<String>,
@@ -134,7 +130,6 @@ impl Manifest {
         *blake3::hash(&serde_json::to_vec(&plain).unwrap_or_default()).as_bytes()
     }
 
-    /// How the ids were made.
     pub(crate) fn ids_origin(&self) -> IdsOrigin {
         IdsOrigin { tokenizer: self.tokenizer.as_str().into(), is_rendered: self.is_rendered() }
     }
@@ -221,7 +216,6 @@ impl Manifest {
         }
     }
 
-    /// How many splits the source has.
     pub(crate) fn splits(&self) -> u64 {
         self.files.iter().map(ShardedFile::splits).sum()
     }

@@ -30,7 +30,6 @@ pub(crate) enum ShardPlace {
     Store(Prefix),
 }
 
-/// A prefix of a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Prefix {
     /// Its URL, without a slash at the end.
@@ -47,7 +46,6 @@ pub(crate) struct PlacedFile {
 }
 
 impl PlacedFile {
-    /// The file as one of source `source` of a corpus.
     pub(crate) fn in_source(&self, source: usize) -> File {
         let Self { path, len, etag } = self.clone();
         File { location: Location::named(path), len, etag, source, unit: Unit::Byte }

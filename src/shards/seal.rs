@@ -6,8 +6,7 @@ use std::ffi::OsStr;
 use super::list::{LIST, ListedSegment, SegmentList};
 use super::{Manifest, PlacedFile, SegmentPlan, ShardPlace, Shards, parts};
 use crate::error::{Error, Result};
-use crate::segment::table::{self, Table};
-use crate::segment::{HEADER, SplitRow, Width, check_header, incomplete};
+use crate::segment::{HEADER, SplitRow, Table, Width, check_header, incomplete, parse_table};
 
 /// How much of the end of a segment is read first, in bytes: most tables are not as long.
 const END_BYTES: u64 = 16 << 10;
@@ -21,7 +20,6 @@ impl There {
         self.0.get(split as usize).copied().unwrap_or(false)
     }
 
-    /// How many splits are missing.
     pub(crate) fn missing(&self) -> u64 {
         self.0.iter().filter(|is_there| !**is_there).count() as u64
     }
@@ -122,10 +120,10 @@ fn tables(
     let ends = place.ranges(files.iter().map(|file| (*file, end_of(file, END_BYTES))))?;
     let table = |(file, mut end): (&&PlacedFile, Vec<u8>)| {
         let refuse = |what: &str| incomplete(&file.path, what);
-        let mut table = table::parse(&end, file.len, width).map_err(refuse)?;
+        let mut table = parse_table(&end, file.len, width).map_err(refuse)?;
         if let Table::Longer(bytes) = table {
             end = place.ranges([(*file, end_of(file, bytes))])?.concat();
-            table = table::parse(&end, file.len, width).map_err(refuse)?;
+            table = parse_table(&end, file.len, width).map_err(refuse)?;
         }
         match table {
             Table::Rows(rows) => Ok(rows),

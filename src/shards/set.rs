@@ -61,7 +61,6 @@ impl ShardSet {
         &self.all
     }
 
-    /// All files that the shards were made of.
     pub(crate) fn files(&self) -> impl Iterator<Item = &ShardedFile> {
         self.all.iter().flat_map(|shards| &shards.manifest().files)
     }

@@ -31,17 +31,14 @@ pub(crate) struct StoredSplit {
     is_delivered: bool,
 }
 
-/// Where its bytes are.
 #[derive(Clone, Debug)]
 enum Bytes {
-    /// Its segment, and its number there.
     Mapped(Arc<Segment>, usize),
     /// A segment in a store, not opened yet.
     Unopened(Arc<RemoteSegment>),
     Opened(Arc<RemoteSegment>, Arc<Mutex<RemoteSplit>>),
 }
 
-/// A segment in a store.
 #[derive(Debug)]
 pub(crate) struct RemoteSegment {
     /// Its number among those of its source.
@@ -115,7 +112,6 @@ impl StoredSplit {
         self.is_delivered
     }
 
-    /// Its segment, if that is on this machine.
     pub(crate) fn segment(&self) -> Option<&Arc<Segment>> {
         match &self.bytes {
             Bytes::Mapped(segment, _) => Some(segment),
@@ -123,7 +119,6 @@ impl StoredSplit {
         }
     }
 
-    /// The file of its segment.
     pub(crate) fn path(&self) -> &Path {
         match &self.bytes {
             Bytes::Mapped(segment, _) => segment.path(),
@@ -144,7 +139,6 @@ impl StoredSplit {
         self.row.ids as usize
     }
 
-    /// How many masked ranges it has.
     pub(crate) fn masked(&self) -> usize {
         self.row.masked as usize
     }
@@ -217,7 +211,6 @@ impl StoredSplit {
         }
     }
 
-    /// How its ids were made.
     pub(crate) fn origin(&self) -> &IdsOrigin {
         match &self.bytes {
             Bytes::Mapped(segment, _) => segment.origin(),
@@ -325,7 +318,6 @@ impl StoredSplit {
         Ok(low)
     }
 
-    /// Checks all of its blocks.
     pub(crate) fn verify(&self) -> Result<()> {
         match &self.bytes {
             Bytes::Mapped(segment, number) => segment.verify_split(*number),

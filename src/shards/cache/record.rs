@@ -36,7 +36,6 @@ pub(crate) struct Recorder {
     job: Option<JoinHandle<()>>,
 }
 
-/// A split that is being recorded.
 #[derive(Clone, Copy, Debug)]
 struct Split {
     /// Its number in its source, and its ordinal in the lane.
@@ -275,7 +274,6 @@ impl Out {
         Ok(writer.insert(open))
     }
 
-    /// Finishes all segments.
     fn finish(&self, writers: &mut [Option<SegmentWriter>]) -> Result<(), Error> {
         writers.iter_mut().try_for_each(|writer| self.finish_one(writer))
     }
