@@ -3,6 +3,7 @@
 //! A local file is read in place ([`Local`]); [`remote`] ones are requested ahead of need. In a build without
 //! the feature `stores`, all files are local.
 
+use std::convert::Infallible;
 use std::fmt::Debug;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -16,14 +17,13 @@ use crate::error::{Error, Result};
 #[cfg(feature = "stores")]
 mod remote;
 #[cfg(feature = "stores")]
-pub(crate) use remote::{CancelToken, Cancellable, FileOpener, Stores};
+pub(crate) use remote::{FileOpener, Stores};
 
 #[cfg(not(feature = "stores"))]
 mod without;
 #[cfg(not(feature = "stores"))]
-pub(crate) use without::{CancelToken, Cancellable, FileOpener, Stores};
+pub(crate) use without::{FileOpener, Stores};
 
-/// A file of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) url: String,
@@ -90,6 +90,40 @@ pub(crate) trait Stored: Debug + Send + Sync {
     /// As [`Stored::read_at`].
     fn look_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
         self.read_at(from, into)
+    }
+}
+
+/// Held by the consumer of the reads: dropping it cancels the reads from stores under way, and all later ones.
+#[derive(Debug)]
+pub(crate) struct CancelToken {
+    _held: async_channel::Sender<Infallible>,
+}
+
+/// The end of a [`CancelToken`] that the reads hold.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "stores"), expect(dead_code, reason = "reads of local files are not cancelled"))]
+pub(crate) struct Cancellable(Option<async_channel::Receiver<Infallible>>);
+
+impl CancelToken {
+    pub(crate) fn new() -> (Self, Cancellable) {
+        let (held, cancellable) = async_channel::bounded(1);
+        (Self { _held: held }, Cancellable(Some(cancellable)))
+    }
+}
+
+impl Cancellable {
+    /// For reads that nothing cancels.
+    pub(crate) fn never() -> Self {
+        Self(None)
+    }
+
+    /// Completes when the token is dropped.
+    #[cfg(feature = "stores")]
+    pub(super) async fn cancelled(&self) {
+        match &self.0 {
+            None => std::future::pending().await,
+            Some(token) => _ = token.recv().await,
+        }
     }
 }
 

@@ -14,7 +14,6 @@
 mod ahead;
 mod attempts;
 mod cache;
-mod cancel;
 mod client;
 mod list;
 mod object;
@@ -26,6 +25,5 @@ mod pieces;
 mod stores;
 mod url;
 
-pub(crate) use cancel::{CancelToken, Cancellable};
 pub(crate) use opener::FileOpener;
 pub(crate) use stores::Stores;

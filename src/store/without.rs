@@ -5,14 +5,13 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Found, Listed, Local, Plan, ReadTurn, Stored, checked};
+use super::{Cancellable, Found, Listed, Local, Plan, ReadTurn, Stored, checked};
 use crate::budget::Budget;
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::meter::StoreMeter;
 
-/// No stores.
 #[derive(Debug)]
 pub(crate) struct Stores;
 
@@ -68,26 +67,6 @@ const OUTPUT: &str = "output";
 fn absent(key: &str, url: &str) -> Error {
     let problem = "is in a store, but this build cannot use stores; build it with the feature `stores`";
     Error::config(key, format!("{url:?} {problem}"))
-}
-
-/// Held by the consumer of what is read. All of it is local, so there is nothing to cancel.
-#[derive(Debug)]
-pub(crate) struct CancelToken;
-
-/// The end of a [`CancelToken`] that the reads hold.
-#[derive(Clone, Debug)]
-pub(crate) struct Cancellable;
-
-impl CancelToken {
-    pub(crate) fn new() -> (Self, Cancellable) {
-        (Self, Cancellable)
-    }
-}
-
-impl Cancellable {
-    pub(crate) fn never() -> Self {
-        Self
-    }
 }
 
 /// Opens the files that a lane reads.

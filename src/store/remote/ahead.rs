@@ -18,14 +18,13 @@ use futures::future::{Either, select};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::runtime::Handle;
 
-use super::cancel::Cancellable;
 use super::object::Object;
 use super::pieces;
 use super::stores::Stores;
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::meter::stage_span;
-use crate::store::{Plan, Planned, ReadTurn};
+use crate::store::{Cancellable, Plan, Planned, ReadTurn};
 use crate::tasks::Task;
 
 /// How much is first requested of an unplanned range, in bytes.

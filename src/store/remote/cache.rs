@@ -1,6 +1,6 @@
 //! Caches fetched ranges on disk, for later epochs and runs, and for other processes.
 //!
-//! An entry is a file: a checksum, then the bytes of one range of one version of one URL, under a name made of all
+//! An entry is a file: a checksum (XXH3, eight bytes, little-endian), then the bytes of one range of one version of one URL, under a name made of all
 //! three. It is written elsewhere and renamed, so a kill at any moment leaves it whole or absent. An entry with a wrong
 //! checksum is removed and fetched again. Processes share a directory without communicating: names say everything, and
 //! an entry that another process removes meanwhile is fetched again.
@@ -13,16 +13,17 @@
 //! that is read-only or another user's is only read. So is one on a full disk, until there is room again. An entry that
 //! cannot be removed stays, and others are removed in its place.
 
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-
-mod entry;
-mod held;
+use tempfile::NamedTempFile;
+use twox_hash::XxHash3_64;
 
 use crate::error::{Error, Result};
 use crate::room::{Held, Room, make_room};
@@ -33,18 +34,24 @@ const SHARES: u64 = 32;
 /// How many shares are freed.
 const FREED: u64 = 4;
 
-/// A directory of entries.
+/// How many bytes an entry has besides the fetched ones.
+const OVERHEAD: u64 = 8;
+
+/// The subdirectory where entries are while they are written.
+const UNFINISHED: &str = "unfinished";
+
+/// The age at which an unfinished entry is known to belong to a process that is gone.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
 #[derive(Debug)]
 pub(super) struct Cache {
     directory: PathBuf,
     room: Room,
-    /// Whether entries are written.
     is_writable: bool,
     /// Whether the log has said that the cache is faulty.
     has_complained: AtomicBool,
 }
 
-/// The name of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CacheKey(blake3::Hash);
 
@@ -61,9 +68,9 @@ impl Cache {
         let room = Room::new(limit, share, FREED * share);
         let mut cache = Self { directory, room, is_writable: true, has_complained };
         let shrink =
-            || make_room(held::all(&cache.directory)?, cache.room.bound(), |entry| Ok(cache.removes(entry)));
+            || make_room(entries(&cache.directory)?, cache.room.bound(), |entry| Ok(cache.removes(entry)));
         // Finds out now, and not in the middle of a run, whether writing is allowed.
-        let made = entry::begin(&cache.directory).map(drop).and_then(|()| shrink());
+        let made = begin(&cache.directory).map(drop).and_then(|()| shrink());
         match made.map_err(|e| Error::io(&cache.directory, "use the cache", e)) {
             Err(error) if error.refuses_writing() => {
                 tracing::warn!(error = %error.chain(), "the store cache is only read: nothing can be written there");
@@ -99,7 +106,7 @@ impl Cache {
 
     /// The bytes of an entry, if it is there and whole. It blocks.
     pub(super) fn read(&self, key: CacheKey) -> Option<Bytes> {
-        match entry::read(&self.path(key)) {
+        match read_entry(&self.path(key)) {
             Ok(found) => found,
             Err(error) => {
                 self.complain("cannot read the cache; reading goes on without it", &error);
@@ -119,11 +126,10 @@ impl Cache {
             return;
         }
         let job = tokio::task::spawn_blocking(move || {
-            let len = bytes.len() as u64 + entry::OVERHEAD;
-            let has_room =
-                self.room.take(len, || held::all(&self.directory), |entry| Ok(self.removes(entry)));
+            let len = bytes.len() as u64 + OVERHEAD;
+            let has_room = self.room.take(len, || entries(&self.directory), |entry| Ok(self.removes(entry)));
             let kept = has_room.and_then(|has_room| match has_room {
-                true => entry::write(&self.directory, &self.path(key), &bytes),
+                true => write_entry(&self.directory, &self.path(key), &bytes),
                 false => Ok(()),
             });
             if let Err(error) = kept {
@@ -141,7 +147,7 @@ impl Cache {
 
     /// Removes an entry, unless it is still being written. Returns whether it is gone.
     fn removes(&self, entry: &Held) -> bool {
-        held::remove(entry).unwrap_or_else(|error| {
+        remove(entry).unwrap_or_else(|error| {
             self.complain("cannot remove an entry from the cache; others go in its place", &error);
             false
         })
@@ -153,5 +159,102 @@ impl Cache {
         if !self.has_complained.swap(true, Ordering::Relaxed) {
             tracing::warn!(%directory, %error, "{what}");
         }
+    }
+}
+
+fn unfinished(directory: &Path) -> PathBuf {
+    directory.join(UNFINISHED)
+}
+
+/// Returns the bytes of the entry at `path`, or `None` if there is none. A damaged entry is removed and
+/// counts as none.
+fn read_entry(path: &Path) -> io::Result<Option<Bytes>> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or_default());
+    file.read_to_end(&mut bytes)?;
+    let parts = bytes.split_first_chunk();
+    if parts.is_none_or(|(sum, fetched)| u64::from_le_bytes(*sum) != XxHash3_64::oneshot(fetched)) {
+        tracing::warn!(path = %path.display(), "a damaged entry is removed from the cache and fetched again");
+        return fs::remove_file(path).map(|()| None);
+    }
+    // The entry that was used last is removed last.
+    if let Err(error) = file.set_modified(SystemTime::now()) {
+        tracing::debug!(path = %path.display(), %error, "cannot note the use of an entry");
+    }
+    Ok(Some(Bytes::from(bytes).slice(OVERHEAD as usize..)))
+}
+
+/// Makes a file that is removed when it is dropped.
+fn begin(directory: &Path) -> io::Result<NamedTempFile> {
+    let unfinished = unfinished(directory);
+    fs::create_dir_all(&unfinished)?;
+    NamedTempFile::new_in(unfinished)
+}
+
+/// Writes an entry, as a whole or not at all.
+fn write_entry(directory: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = begin(directory)?;
+    file.write_all(&XxHash3_64::oneshot(bytes).to_le_bytes())?;
+    file.write_all(bytes)?;
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Returns all entries under `directory`, and removes the leftovers of killed processes.
+fn entries(directory: &Path) -> io::Result<Vec<Held>> {
+    let unfinished = unfinished(directory);
+    let mut all = Vec::new();
+    for place in fs::read_dir(directory)? {
+        let place = place?;
+        if place.file_type()?.is_dir() && place.path() != unfinished {
+            look(&place.path(), &mut all)?;
+        }
+    }
+    let mut begun = Vec::new();
+    look(&unfinished, &mut begun)?;
+    let now = SystemTime::now();
+    for entry in begun {
+        let is_abandoned = now.duration_since(entry.used).is_ok_and(|age| age > ABANDONED);
+        if !is_abandoned || gone(&entry).is_err() {
+            all.push(entry);
+        }
+    }
+    Ok(all)
+}
+
+fn look(directory: &Path, all: &mut Vec<Held>) -> io::Result<()> {
+    for file in fs::read_dir(directory)? {
+        let path = file?.path();
+        let metadata = match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            metadata => metadata?,
+        };
+        if metadata.is_file() {
+            all.push(Held { used: metadata.modified()?, bytes: metadata.len(), path });
+        }
+    }
+    Ok(())
+}
+
+/// Removes an entry, unless it is still being written.
+fn remove(entry: &Held) -> io::Result<bool> {
+    let is_finished = entry.path.parent().is_none_or(|parent| !parent.ends_with(UNFINISHED));
+    if is_finished {
+        gone(entry)?;
+    }
+    Ok(is_finished)
+}
+
+/// Removes a file. It does not matter if another process removed it first.
+fn gone(entry: &Held) -> io::Result<()> {
+    match fs::remove_file(&entry.path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }

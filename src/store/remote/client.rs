@@ -41,38 +41,24 @@ pub(super) fn connect(
     config: &Arc<StoreConfig>,
     http: &HttpClient,
 ) -> Result<Arc<dyn ObjectStore>> {
-    let connector = PatientConnector(config.clone());
-    let bounds = bounds(config).into_iter();
+    macro_rules! cloud {
+        ($builder:ty, $key:path) => {{
+            let builder = <$builder>::from_env().with_url(url.root());
+            let with = |builder: $builder, (key, value)| builder.with_config($key(key), value);
+            let builder = bounds(config).into_iter().fold(builder, with);
+            let builder = builder.with_http_connector(PatientConnector(config.clone()));
+            Arc::new(builder.with_retry(no_retries()).build()?)
+        }};
+    }
     Ok(match url.scheme {
-        "s3" | "s3a" => {
-            let builder = AmazonS3Builder::from_env().with_url(url.root());
-            let with = |builder: AmazonS3Builder, (key, value): (_, String)| {
-                builder.with_config(AmazonS3ConfigKey::Client(key), value)
-            };
-            let builder = bounds.fold(builder, with).with_http_connector(connector);
-            Arc::new(builder.with_retry(no_retries()).build()?)
-        }
-        "gs" => {
-            let builder = GoogleCloudStorageBuilder::from_env().with_url(url.root());
-            let with = |builder: GoogleCloudStorageBuilder, (key, value): (_, String)| {
-                builder.with_config(GoogleConfigKey::Client(key), value)
-            };
-            let builder = bounds.fold(builder, with).with_http_connector(connector);
-            Arc::new(builder.with_retry(no_retries()).build()?)
-        }
+        "s3" | "s3a" => cloud!(AmazonS3Builder, AmazonS3ConfigKey::Client),
+        "gs" => cloud!(GoogleCloudStorageBuilder, GoogleConfigKey::Client),
         "http" | "https" => {
             // The client keeps the query of its base URL.
             let builder = HttpBuilder::new().with_url(format!("{}/{}", url.root(), url.query));
             let builder = builder.with_http_connector(SharedConnector(http.clone()));
             Arc::new(builder.with_retry(no_retries()).build()?)
         }
-        _ => {
-            let builder = MicrosoftAzureBuilder::from_env().with_url(url.root());
-            let with = |builder: MicrosoftAzureBuilder, (key, value): (_, String)| {
-                builder.with_config(AzureConfigKey::Client(key), value)
-            };
-            let builder = bounds.fold(builder, with).with_http_connector(connector);
-            Arc::new(builder.with_retry(no_retries()).build()?)
-        }
+        _ => cloud!(MicrosoftAzureBuilder, AzureConfigKey::Client),
     })
 }

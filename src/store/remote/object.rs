@@ -60,7 +60,6 @@ enum Trouble {
     /// Another request may get the rest.
     BrokeOff(String),
     Refused(Box<object_store::Error>),
-    /// The file has changed.
     Changed(String),
 }
 
@@ -78,7 +77,6 @@ impl Object {
         Ok(bytes)
     }
 
-    /// Whether the cache has the bytes of `range`.
     pub(super) fn is_cached(&self, range: &Range<u64>) -> bool {
         self.entry(range).is_some_and(|(cache, key)| cache.has(key))
     }

@@ -7,13 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use super::ahead::Ahead;
-use super::cancel::Cancellable;
 use super::object::Object;
 use super::stores::Stores;
 use crate::budget::{Budget, Reserve};
 use crate::error::Result;
 use crate::files::Files;
-use crate::store::{Local, Plan, ReadTurn, Stored, checked, past_the_end};
+use crate::store::{Cancellable, Local, Plan, ReadTurn, Stored, checked, past_the_end};
 
 /// One part in this many of a lane's budget is for remote files.
 const BUDGET_SHARE: usize = 4;
@@ -66,7 +65,6 @@ impl FileOpener {
         self.is_planned
     }
 
-    /// Opens a file.
     pub(crate) fn open(&self, number: u32) -> Result<Arc<dyn Stored>> {
         let file = &self.files[number as usize];
         if !file.location.is_remote() {

@@ -28,7 +28,6 @@ use crate::config::StoreConfig;
 /// in vain.
 pub(super) const METADATA_HOSTS: [&str; 3] = ["169.254.169.254", "metadata.google.internal", "metadata"];
 
-/// Makes patient clients.
 #[derive(Clone, Debug)]
 pub(super) struct PatientConnector(pub(super) Arc<StoreConfig>);
 

@@ -59,7 +59,6 @@ impl Stores {
         }
     }
 
-    /// How many requests are under way.
     pub(super) fn under_way(&self) -> u64 {
         self.config.concurrency.saturating_sub(self.permits.available_permits()) as u64
     }
@@ -71,7 +70,6 @@ impl Stores {
         self.waits.requests.fetch_add(requests, Relaxed);
     }
 
-    /// Returns the counts so far.
     pub(crate) fn meter(&self) -> StoreMeter {
         StoreMeter {
             requests: self.under_way(),
@@ -99,7 +97,6 @@ impl Stores {
         Ok(shared.insert(SharedClients { http, cache }).clone())
     }
 
-    /// Returns the client of the store that `url` is in.
     pub(super) fn client(&self, url: &Url<'_>) -> Result<Arc<dyn ObjectStore>> {
         let place = format!("{}{}", url.root(), url.query);
         let http = self.shared()?.http;

@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 /// The schemes of the stores that can be read.
 const SCHEMES: [&str; 9] = ["s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "http", "https"];
 
-/// A URL, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Url<'a> {
     pub(super) scheme: &'a str,
