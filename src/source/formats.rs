@@ -75,7 +75,6 @@ impl SourceFormat {
         })
     }
 
-    /// Whether each file is one document.
     pub(crate) fn is_one_document(&self) -> bool {
         self.format.shape() == Some(Shape::File)
     }

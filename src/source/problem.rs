@@ -26,6 +26,7 @@ impl Problem {
     }
 
     /// The same, where the damage is at this byte of the stored file.
+    #[cfg(feature = "columnar")]
     pub(crate) fn damage_at(byte: u64, what: impl Into<String>) -> Self {
         Self { stored: Some(byte), ..Self::damage(what) }
     }

@@ -24,7 +24,6 @@ pub(super) fn is_array(content: &mut Content) -> Result<bool> {
     Ok(head[bom_len(&head)..].trim_ascii_start().first() == Some(&b'['))
 }
 
-/// One open array.
 #[derive(Debug)]
 pub(super) struct JsonArray {
     chunks: Chunks,
@@ -39,9 +38,7 @@ pub(super) struct JsonArray {
     len: u64,
 }
 
-/// The next thing in an array.
 enum Next {
-    /// An element that begins here.
     Element(Boundary),
     End,
     /// The text from here on cannot be read.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
-use arrow_schema::{ArrowError, DataType, FieldRef, Fields, Schema};
+use arrow_schema::{DataType, FieldRef, Fields, Schema};
 
 use super::decode::share;
 use super::format::TopField;
@@ -19,7 +19,6 @@ use crate::source::excerpt::{excerpt, listed};
 use crate::source::problem::Problem;
 use crate::source::window::Window;
 
-mod absent;
 mod arrow;
 mod filter;
 mod json;
@@ -28,9 +27,8 @@ mod page;
 mod parquet;
 mod parts;
 
-use absent::Absent;
 pub(crate) use arrow::ArrowFormat;
-use filter::{Filter, Scalar, cell};
+use filter::{Absent, Filter, Scalar, cell};
 pub(crate) use parquet::ParquetFormat;
 
 /// The most batches decoded for one slab: reading pauses there even where few rows are documents.
@@ -109,7 +107,6 @@ impl Columns {
         }
     }
 
-    /// The documents of a batch.
     fn rows(&self, batch: &RecordBatch) -> Result<Rows, String> {
         let cells = match &self.wanted {
             Wanted::Text(name) => Cells::Text(column(batch, name)?),
@@ -140,7 +137,6 @@ struct Rows {
 #[derive(Debug)]
 enum Cells {
     Text(ArrayRef),
-    /// Those of a record, each with its field.
     Record(Vec<(FieldRef, ArrayRef)>),
 }
 
@@ -219,7 +215,6 @@ fn is_text(of: &DataType) -> bool {
     }
 }
 
-/// The columns of a record in a table, each with its field.
 fn of_record<T: Clone>(names: &[String], schema: &Schema, columns: &[T]) -> Vec<(FieldRef, T)> {
     let found = columns_of(names, |name| schema.index_of(name).ok());
     found.into_iter().map(|column| (schema.fields()[column].clone(), columns[column].clone())).collect()
@@ -316,11 +311,6 @@ fn column(batch: &RecordBatch, name: &str) -> Result<ArrayRef, String> {
             }
         }
     })
-}
-
-/// The message of an error of the arrow libraries.
-fn said(error: &ArrowError) -> String {
-    error.to_string()
 }
 
 /// Runs code that reads untrusted bytes. A panic in it becomes an error.

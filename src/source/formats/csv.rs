@@ -27,7 +27,6 @@ use crate::store::Stored;
 /// How much of a field is unquoted at a time, in bytes.
 const SCRATCH_BYTES: usize = 16 << 10;
 
-/// How a table is read.
 #[derive(Clone, Debug)]
 pub(crate) struct Csv {
     delimiter: u8,
@@ -137,7 +136,6 @@ impl Csv {
     }
 }
 
-/// One open table.
 #[derive(Debug)]
 struct CsvTable {
     csv: Csv,
@@ -190,16 +188,6 @@ enum Next {
     End,
     /// The record cannot be read.
     Broken(Problem),
-}
-
-/// How far a record was read: the places where it, its first field and its current field begin, the place that was
-/// reached, and the number of the current field.
-struct Walked {
-    from: u64,
-    begin: u64,
-    field: u64,
-    at: u64,
-    column: usize,
 }
 
 impl CsvTable {
@@ -263,7 +251,17 @@ impl CsvTable {
                 if let Some(broken) = self.chunks.broken() {
                     return Ok(Next::Broken(broken));
                 }
-                return Ok(self.at_end(Walked { from, begin, field, at, column }));
+                if at == begin {
+                    return Ok(Next::End);
+                }
+                // A delimiter tells what ends here: within quotes it does not end the field. (A copy of the parser
+                // cannot be asked: csv-core 0.1 copies only half of it.)
+                return Ok(match self.reader.read_field(&[self.csv.delimiter], &mut self.scratch).0 {
+                    ReadFieldResult::InputEmpty => {
+                        Next::Broken(unclosed((field - from) as usize, at - field))
+                    }
+                    _ => Next::Record(column + 1, at),
+                });
             }
             let (found, read, written) = self.reader.read_field(input, &mut self.scratch);
             at += read as u64;
@@ -287,19 +285,6 @@ impl CsvTable {
                 _ => return Ok((at, lines)),
             }
             at += 1;
-        }
-    }
-
-    /// The record in which the text ends. A delimiter tells: within quotes it does not end the field. (A copy of the
-    /// parser cannot be asked: csv-core 0.1 copies only half of it.)
-    fn at_end(&mut self, walked: Walked) -> Next {
-        let Walked { from, begin, field, at, column } = walked;
-        if at == begin {
-            return Next::End;
-        }
-        match self.reader.read_field(&[self.csv.delimiter], &mut self.scratch).0 {
-            ReadFieldResult::InputEmpty => Next::Broken(unclosed((field - from) as usize, at - field)),
-            _ => Next::Record(column + 1, at),
         }
     }
 

@@ -54,12 +54,10 @@ impl Format for Custom {
     }
 }
 
-/// One open file.
 #[derive(Debug)]
 struct CustomRecords {
     reader: Box<dyn RecordReader>,
     input: Input,
-    /// The text of the current record.
     text: RecordText,
     /// Where the first record begins.
     first: u64,

@@ -7,7 +7,6 @@ use crate::config::{Oversize, SourceConfig};
 use crate::source::json_path::Json;
 use crate::source::problem::Problem;
 
-/// Returns `bytes` as text.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Problem> {
     std::str::from_utf8(bytes).map_err(|e| {
         let offset = e.valid_up_to();
@@ -68,7 +67,6 @@ pub(crate) type Text = (Vec<u8>, u64);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     max: u64,
-    /// Whether a longer text is cut.
     cuts: bool,
 }
 
@@ -269,12 +267,6 @@ mod tests {
         assert_eq!(truncated("漢".as_bytes(), 2), b"");
         assert_eq!(truncated(&[0x80; 9], 6), [0x80; 6]);
         assert_eq!(truncated(b"a\xc3", 2), b"a\xc3", "what is cut in the file itself is not UTF-8");
-    }
-
-    #[test]
-    fn names_the_first_byte_that_is_not_utf8() {
-        let problem = utf8(b"ab\xff").expect_err("not UTF-8");
-        assert_eq!((problem.offset, problem.what.as_str()), (2, "byte 0xff is not UTF-8"));
     }
 
     proptest! {

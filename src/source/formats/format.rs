@@ -59,7 +59,6 @@ pub(crate) trait Format: Debug + Send + Sync {
     }
 }
 
-/// A field at the top of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TopField {
     pub(crate) name: String,
@@ -97,7 +96,6 @@ pub(crate) struct Candidate {
     pub(crate) is_longest: bool,
 }
 
-/// An open file.
 #[derive(Debug)]
 pub(crate) enum Opened {
     Text(Content, Shape),
@@ -105,7 +103,6 @@ pub(crate) enum Opened {
 }
 
 impl Opened {
-    /// An open file of records.
     pub(super) fn records(records: impl Records + 'static) -> Self {
         Self::Records(Box::new(records))
     }

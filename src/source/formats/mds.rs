@@ -103,7 +103,6 @@ impl Format for Mds {
 }
 
 impl Mds {
-    /// Opens a shard.
     fn open_shard(&self, stored: Arc<dyn Stored>) -> Result<Shard, Unread> {
         let samples = Samples::open(stored)?;
         let document = match &self.wanted {
@@ -136,7 +135,6 @@ fn text_column(field: &str, samples: &Samples) -> Result<Columns> {
     Ok(Columns::Text(column, path.map(Json::text)))
 }
 
-/// The columns of a record.
 fn record_columns(wanted: &[String], samples: &Samples) -> Result<Columns> {
     let names = &samples.names;
     let columns = columns_of(wanted, |wanted| names.iter().position(|name| name == wanted));
@@ -164,12 +162,10 @@ fn exactly(content: &mut Content, from: u64, n: u64) -> Result<Option<Vec<u8>>> 
     Ok((bytes.len() as u64 == n).then_some(bytes))
 }
 
-/// Returns the numbers in `bytes`.
 fn numbers(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks_exact(4).map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect()
 }
 
-/// The samples of an open shard.
 #[derive(Debug)]
 struct Samples {
     content: Content,
@@ -216,7 +212,6 @@ impl Samples {
         Error::Corpus { problem: format!("{}: {what}", self.content.path().display()) }
     }
 
-    /// The number of the column `name`.
     fn column(&self, name: &str) -> Result<usize> {
         self.names.iter().position(|column| column == name).ok_or_else(|| {
             let there = listed(&self.names);
@@ -254,7 +249,6 @@ impl Samples {
         Ok((self.read(from, held(len))?, len))
     }
 
-    /// Reads `n` bytes from `from` on.
     fn read(&mut self, from: u64, n: u64) -> Result<Vec<u8>, Unread> {
         let mut bytes = Vec::new();
         match self.content.read(from, n as usize, &mut bytes)? {
@@ -273,7 +267,6 @@ struct Shard {
     document: Columns,
 }
 
-/// The columns that documents are in.
 #[derive(Debug)]
 enum Columns {
     /// One, with the path of the text if it is JSON.
@@ -283,7 +276,6 @@ enum Columns {
 }
 
 impl Shard {
-    /// The document of sample `number`.
     fn text(&mut self, number: u64) -> Result<Text, Unread> {
         let (bound, samples) = (self.bound, &mut self.samples);
         let columns = match &self.document {

@@ -127,24 +127,20 @@ impl Tar {
     }
 }
 
-/// One open archive.
 #[derive(Debug)]
 struct Samples {
     tar: Tar,
     content: Content,
 }
 
-/// The sample that is being read.
 struct Sample {
     key: Vec<u8>,
     start: u64,
     /// Its text, and whether that is all of a member and not a field of its JSON.
     found: Option<(bool, MemberText)>,
-    /// The members of its record.
     record: Members,
 }
 
-/// What a member is wanted for.
 enum Member {
     /// As the text itself, or for the text at a path in its JSON.
     Text(Option<Json>),
@@ -152,7 +148,6 @@ enum Member {
     Field(String),
 }
 
-/// A sample's text, or its problem.
 type MemberText = Result<Text, Problem>;
 
 impl Records for Samples {

@@ -12,7 +12,6 @@ use crate::source::rendering::Rendering;
 /// What of a record is its document.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
-    /// The text with this name.
     Text(String),
     /// An object of the fields with these names, as far as the record has them. A format may have more of them.
     Record(Arc<[String]>),
@@ -99,7 +98,6 @@ pub(super) fn no_column(names: &[String], there: &str) -> String {
     )
 }
 
-/// Writes a string of JSON.
 pub(super) fn write_text(text: &str, out: &mut Vec<u8>) {
     // Nothing but the writer can fail, and memory does not.
     let _ = serde_json::to_writer(out, text);

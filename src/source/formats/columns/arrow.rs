@@ -52,7 +52,6 @@ impl ArrowFormat {
         self.walked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The messages of a file that has the columns.
     fn messages(&self, stored: &dyn Stored) -> Result<Arc<Messages>, Unread> {
         if let Some(messages) = self.walked().get(stored.path()) {
             return Ok(messages.clone());
@@ -111,7 +110,6 @@ impl Format for ArrowFormat {
     }
 }
 
-/// One open file.
 #[derive(Debug)]
 struct ArrowTable {
     stored: Arc<dyn Stored>,
@@ -146,7 +144,6 @@ struct Batch {
     block: Block,
     first: u64,
     rows: u64,
-    /// Whether its buffers are compressed.
     is_packed: bool,
 }
 
@@ -266,7 +263,6 @@ impl Messages {
         Ok(())
     }
 
-    /// How many rows there are.
     fn rows(&self) -> u64 {
         self.batches.last().map_or(0, |batch| batch.first + batch.rows)
     }
@@ -349,7 +345,7 @@ impl ArrowTable {
             let bytes = self.bytes(&block)?;
             let read = guarded(|| {
                 sound(&block, &bytes)?;
-                self.decoder.read_dictionary(&block, &bytes).map_err(|e| super::said(&e))
+                self.decoder.read_dictionary(&block, &bytes).map_err(|e| e.to_string())
             });
             let of = |what| format!("its dictionary at byte {}: {what}", block.offset());
             read.map_err(|what| Problem::damage(of(what)))?;
@@ -358,14 +354,13 @@ impl ArrowTable {
         Ok(())
     }
 
-    /// Decodes the rows of batch `number`.
     fn decode(&mut self, number: usize) -> Result<Rows, Unread> {
         let Batch { block, rows, .. } = self.messages.batches[number];
         self.load_dictionaries(block.offset())?;
         let bytes = self.bytes(&block)?;
         let rows = guarded(|| {
             sound(&block, &bytes)?;
-            let batch = self.decoder.read_record_batch(&block, &bytes).map_err(|e| super::said(&e))?;
+            let batch = self.decoder.read_record_batch(&block, &bytes).map_err(|e| e.to_string())?;
             let batch = batch.ok_or("the message is not a record batch")?;
             if batch.num_rows() as u64 != rows {
                 return Err(format!("the batch has {} rows and says {rows}", batch.num_rows()));

@@ -1,25 +1,23 @@
 //! `where`: which rows of a table are documents.
 //!
 //! The expression is SQL, as far as `grammar` reads it. `check` compares it with the types of the columns, and
-//! `evaluate` finds its value in a row. Neither knows tables: `cell` gives them the values. The logic has SQL's three
+//! `expression` finds its value in a row. Neither knows tables: `cell` gives them the values. The logic has SQL's three
 //! values, so a row is a document only where the expression is true, not where it is false or null. A column that a
 //! file lacks is taken from its path, where Hive and its successors write partitions, or is null.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{Array, RecordBatch};
 
 use super::column;
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 mod cell;
 mod check;
-mod evaluate;
 mod expression;
 mod grammar;
-mod like;
 mod scalar;
 #[cfg(test)]
 mod tests;
@@ -43,7 +41,6 @@ pub(super) struct Filter {
 /// The name of a partition directory for null.
 const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// The columns in a path.
 fn partitions(path: &Path) -> impl Iterator<Item = (String, Option<String>)> {
     let directories = path.parent().into_iter().flat_map(Path::components);
     directories.filter_map(|directory| {
@@ -65,7 +62,6 @@ impl Filter {
         Ok(Self { expression: Arc::new(expression), names, partitions: Arc::default() })
     }
 
-    /// The same for a file.
     pub(super) fn of_file(self, path: &Path) -> Self {
         Self { partitions: partitions(path).collect(), ..self }
     }
@@ -112,5 +108,32 @@ impl Filter {
             value == Scalar::Truth(true)
         };
         Ok((0..batch.num_rows()).map(is_true).collect())
+    }
+}
+
+/// The columns of `where` that no file so far has, and the problem of the first file that lacks them.
+#[derive(Debug, Default)]
+pub(super) struct Absent(Mutex<Option<BTreeMap<String, String>>>);
+
+impl Absent {
+    /// Notes the columns that one file lacks.
+    pub(super) fn note(&self, absent: BTreeMap<String, String>) {
+        let mut all = self.lock();
+        match &mut *all {
+            None => *all = Some(absent),
+            Some(all) => all.retain(|name, _| absent.contains_key(name)),
+        }
+    }
+
+    /// Refuses a column that no file has.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.lock().iter().flatten().next() {
+            None => Ok(()),
+            Some((_, problem)) => Err(Error::Corpus { problem: problem.clone() }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<BTreeMap<String, String>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -33,7 +33,6 @@ pub(super) fn unwritable(of: &DataType) -> Option<String> {
     }
 }
 
-/// Whether a field's strings are JSON.
 pub(super) fn is_json(field: &Field) -> bool {
     field.metadata().get(EXTENSION).is_some_and(|name| name == JSON)
 }
@@ -139,7 +138,6 @@ fn separate(nth: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The number `digits` / 10^`scale`, with all of its digits.
 fn decimal(digits: i128, scale: i8) -> String {
     let Ok(places) = usize::try_from(scale) else {
         let zeros = if digits == 0 { 0 } else { usize::from(scale.unsigned_abs()) };

@@ -56,7 +56,6 @@ pub(super) enum Header {
     Dictionary(Dictionary),
 }
 
-/// Where a dictionary is, and which one.
 #[derive(Debug)]
 pub(super) struct Dictionary {
     pub(super) block: Block,
@@ -65,7 +64,6 @@ pub(super) struct Dictionary {
     pub(super) is_delta: bool,
 }
 
-/// Where a message is.
 pub(super) fn bytes(block: &Block) -> Range<u64> {
     let begin = block.offset() as u64;
     begin..begin + block.metaDataLength() as u64 + block.bodyLength() as u64
@@ -156,7 +154,6 @@ pub(super) struct Footer {
     pub(super) len: u64,
 }
 
-/// The footer of a file.
 pub(super) fn footer(stored: &dyn Stored) -> Result<Footer, Unread> {
     let wrong = |what: String| Err(Problem::damage(what).into());
     let mut tail = [0; TAIL as usize];
@@ -175,7 +172,7 @@ pub(super) fn footer(stored: &dyn Stored) -> Result<Footer, Unread> {
     let read = guarded(|| {
         let footer = root_as_footer(&bytes).map_err(|e| e.to_string())?;
         let schema = footer.schema().ok_or("it has no schema")?;
-        let schema = try_fb_to_schema(schema).map_err(|e| super::said(&e))?;
+        let schema = try_fb_to_schema(schema).map_err(|e| e.to_string())?;
         let listed = [footer.dictionaries(), footer.recordBatches()];
         let mut blocks: Vec<Block> = listed.into_iter().flatten().flatten().copied().collect();
         blocks.sort_by_key(Block::offset);
@@ -201,7 +198,7 @@ pub(super) fn schema(metadata: &[u8]) -> Result<(Schema, MetadataVersion), Strin
     guarded(|| {
         let message = root_as_message(metadata).map_err(|e| e.to_string())?;
         let schema = message.header_as_schema().ok_or("its first message is not a schema")?;
-        Ok((try_fb_to_schema(schema).map_err(|e| super::said(&e))?, message.version()))
+        Ok((try_fb_to_schema(schema).map_err(|e| e.to_string())?, message.version()))
     })
 }
 

@@ -69,7 +69,6 @@ struct Footers {
 /// The wanted columns in a file's footer.
 struct Footer {
     metadata: ArrowReaderMetadata,
-    /// Which columns are wanted.
     mask: ProjectionMask,
     /// The first row of each row group, and then the number of rows.
     firsts: Vec<u64>,
@@ -92,7 +91,6 @@ impl ParquetFormat {
         Ok(Self { columns, footers: Mutex::default() })
     }
 
-    /// The footer of a file.
     fn footer(&self, stored: &Arc<dyn Stored>) -> Result<Arc<Footer>, Unread> {
         let footers = || self.footers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(footer) = footers().open.get(stored.path()).and_then(Weak::upgrade) {
@@ -134,7 +132,6 @@ impl Footer {
         self.firsts[self.firsts.len() - 1]
     }
 
-    /// The row group with `row`.
     fn group(&self, row: u64) -> usize {
         self.firsts.partition_point(|&first| first <= row) - 1
     }
@@ -250,7 +247,6 @@ impl Format for ParquetFormat {
     }
 }
 
-/// One open file.
 struct ParquetTable {
     columns: Columns,
     chunks: Chunks,
@@ -387,7 +383,7 @@ impl ParquetTable {
         };
         while open.decoded() <= row {
             let batch: Option<RecordBatch> =
-                guarded(|| open.reader.next().transpose().map_err(|e| super::said(&e)))?;
+                guarded(|| open.reader.next().transpose().map_err(|e| e.to_string()))?;
             let Some(batch) = batch else {
                 return Err(format!(
                     "the row group has fewer rows than the {} that the footer says",

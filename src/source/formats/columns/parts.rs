@@ -40,7 +40,6 @@ pub(super) fn cut_evenly(rows: Range<u64>, parts: u64) -> impl Iterator<Item = u
     (0..parts).map(move |part| rows.start + (len * u128::from(part) / u128::from(parts)) as u64)
 }
 
-/// Scales `part` by the ratio of `to` to `from`.
 pub(super) fn scaled(part: u64, from: u64, to: u64) -> u64 {
     u64::try_from(u128::from(part) * u128::from(to) / u128::from(from.max(1))).unwrap_or(u64::MAX)
 }

@@ -92,10 +92,8 @@ fn lone_surrogate(line: &[u8]) -> Option<usize> {
         .map(|(at, _)| at)
 }
 
-/// The name of null.
 const NULL: &str = "null";
 
-/// The name of a list.
 const LIST: &str = "a list";
 
 /// The name of the numbers that JSON does not have.
@@ -133,12 +131,10 @@ impl Wanted<'_> {
     }
 }
 
-/// The fields found so far.
 struct ExtractedFields<'a> {
     /// The text is appended from `start` on.
     out: &'a mut String,
     start: usize,
-    /// The name of an empty list.
     empty_list: &'static str,
     text: At<()>,
     weight: At<f64>,
@@ -146,7 +142,6 @@ struct ExtractedFields<'a> {
     whole: Names<bool>,
 }
 
-/// The value at a path.
 #[derive(Clone, Copy)]
 enum At<T> {
     Missing,

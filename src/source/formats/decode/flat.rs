@@ -31,7 +31,6 @@ pub(super) fn text(line: &str, key: &str, out: &mut String) -> Option<()> {
     if rest.0.is_empty() { found } else { None }
 }
 
-/// The unread rest of a line.
 struct LineRest<'a>(&'a str);
 
 impl<'a> LineRest<'a> {
@@ -113,7 +112,6 @@ impl<'a> LineRest<'a> {
         u16::from_str_radix(digits, 16).ok()
     }
 
-    /// Skips a value.
     fn skip_value(&mut self) -> Option<()> {
         if self.token(b'"').is_some() {
             return self.string(|_| ());

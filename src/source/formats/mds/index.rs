@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 /// The longest index that is read, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// `index.json`.
 #[derive(Deserialize)]
 struct Index {
     shards: Vec<Listed>,

@@ -9,7 +9,6 @@ use crate::error::{Error, Result};
 use crate::source::problem::{Problem, Unread};
 use crate::store::Local;
 
-/// One open shard.
 #[derive(Debug)]
 pub(crate) struct TokenShard {
     path: PathBuf,
@@ -50,12 +49,10 @@ impl TokenShard {
         Ok(Self { path: path.to_owned(), samples, column, encoding })
     }
 
-    /// How many samples there are.
     pub(crate) fn samples(&self) -> u64 {
         self.samples.count()
     }
 
-    /// The ids of sample `number`.
     pub(crate) fn ids(&mut self, number: u64) -> Result<Vec<u64>> {
         let place = format_args!("{} (row {number})", self.path.display());
         let bytes = self.samples.bytes(number, self.column, |len| len);
@@ -68,7 +65,6 @@ impl TokenShard {
         })
     }
 
-    /// The error for a sample.
     pub(crate) fn refuse(&self, sample: u64, what: &str) -> Error {
         Error::Corpus { problem: format!("{} (row {sample}): {what}", self.path.display()) }
     }
@@ -105,7 +101,6 @@ impl Encoding {
         }
     }
 
-    /// The ids in `bytes`.
     fn ids(self, mut bytes: &[u8]) -> Option<Vec<u64>> {
         let width = match self.width {
             Some(width) => width,

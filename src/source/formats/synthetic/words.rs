@@ -6,7 +6,6 @@
 
 use std::sync::LazyLock;
 
-/// How many words there are.
 const WORDS: usize = 8192;
 
 /// How many random bits choose one.

@@ -50,7 +50,6 @@ impl<'a> Input<'a> {
         (self.first, self.left) = (None, MOST_HEADERS);
     }
 
-    /// Where the headers began.
     pub(super) fn end_headers(&mut self) -> u64 {
         self.left = u64::MAX;
         self.first.unwrap_or_else(|| self.place())

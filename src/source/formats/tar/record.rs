@@ -24,7 +24,6 @@ pub(super) fn field(extension: &str) -> Option<String> {
 }
 
 impl Members {
-    /// Adds the member of a field.
     pub(super) fn add(&mut self, field: String, member: Result<Text, Problem>, bound: Bound) {
         let (mut bytes, len) = match member {
             Ok(found) => found,

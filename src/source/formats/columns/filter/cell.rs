@@ -33,7 +33,6 @@ pub(super) fn kind(of: &DataType) -> Kind {
     }
 }
 
-/// The value of a column in a row.
 pub(crate) fn cell(column: &dyn Array, row: usize) -> Scalar<'_> {
     use DataType as T;
     macro_rules! at {

@@ -21,11 +21,9 @@ pub(super) enum Kind {
     Other(String),
 }
 
-/// One side of an operator.
 #[derive(Clone, Debug)]
 pub(super) struct Side {
     pub(super) kind: Kind,
-    /// Its name, if it is a column.
     column: Option<String>,
 }
 
@@ -88,7 +86,6 @@ impl Step {
 }
 
 impl Side {
-    /// The kind of comparisons with `right`.
     fn compared(&self, right: &mut Expression, column: &impl Fn(&str) -> Kind) -> Result<Kind, String> {
         let (left, right) = self.beside(right, column)?;
         let fits = match (&left.kind, &right.kind) {
@@ -103,7 +100,6 @@ impl Side {
         if fits { Ok(Kind::Truth) } else { Err(format!("{one} cannot be compared with {}", other.kind)) }
     }
 
-    /// The kind of computations with `right`.
     fn computed(&self, right: &mut Expression, column: &impl Fn(&str) -> Kind) -> Result<Kind, String> {
         if matches!(self.kind, Kind::Time(_)) {
             return Err(self.misplaced("a number"));

@@ -144,7 +144,6 @@ fn operator(input: &mut &str) -> Parsed<Operator> {
     .parse_next(input)
 }
 
-/// The step of an operator, with its right side.
 fn step(input: &mut &str, operator: Operator, depth: u8) -> Parsed<Step> {
     let right = |input: &mut &str| expression(input, operator.binding(), depth);
     Ok(match operator {
@@ -186,7 +185,6 @@ fn constant(input: &mut &str) -> Parsed<Operand> {
     alt((token(quoted('\'')).map(Operand::Text), value.map(Operand::Value))).parse_next(input)
 }
 
-/// The dotted name of a column.
 fn column(input: &mut &str) -> Parsed<Operand> {
     let start = *input;
     let name = token(alt((quoted('"'), quoted('`'), word.map(str::to_owned))));
@@ -232,7 +230,6 @@ fn token<'a, O>(parser: impl Parser<&'a str, O, Fault>) -> impl Parser<&'a str, 
     terminated(parser, blank)
 }
 
-/// Spaces and comments.
 fn blank(input: &mut &str) -> Parsed<()> {
     let spaces = take_while(1.., char::is_whitespace).void();
     let line = ("--", take_till(0.., '\n')).void();

@@ -43,7 +43,6 @@ impl<'a> Scalar<'a> {
         Self::Exact { digits: number.into(), scale: 0 }
     }
 
-    /// The number that a text writes.
     pub(super) fn read(text: &str) -> Option<Self> {
         let text = text.trim();
         let whole = text.parse::<i128>().map(Self::whole);

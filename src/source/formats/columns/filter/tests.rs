@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::check::Kind;
+use super::expression::like;
 use super::grammar::parse;
-use super::like::like;
 use super::scalar::Scalar;
 use super::time::Clock;
 

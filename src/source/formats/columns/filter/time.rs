@@ -59,7 +59,6 @@ impl Clock {
         discriminant(&self) == discriminant(&other)
     }
 
-    /// Times in a zone.
     pub(super) fn in_zone(zone: &str) -> Self {
         match zone {
             "UTC" | "Etc/UTC" | "GMT" | "Z" => Self::UTC,
@@ -67,7 +66,6 @@ impl Clock {
         }
     }
 
-    /// The time that a text writes.
     pub(super) fn read(self, text: &str) -> Option<Time> {
         let text = text.trim();
         // A date has signs of its own.
@@ -127,7 +125,6 @@ fn minutes(offset: &str) -> Option<i16> {
     (hours < 24 && minutes < 60).then_some(sign * (hours * 60 + minutes))
 }
 
-/// The days from 1970 to a date.
 fn days(date: Date) -> i64 {
     // Years begin in March here, so that a leap day is the last.
     let (year, month) = match (i64::from(date.year), i64::from(date.month)) {

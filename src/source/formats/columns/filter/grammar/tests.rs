@@ -6,7 +6,6 @@ use proptest::prelude::*;
 
 use super::{Binary, Binding, DEEPEST, Expression, Operand, Operator, Scalar, Step, parse, word};
 
-/// Reads a text that is an expression.
 fn read(text: &str) -> Expression {
     parse(text).unwrap_or_else(|problem| panic!("{text}: {problem}"))
 }
@@ -181,7 +180,6 @@ impl Written {
     }
 }
 
-/// Writes expressions.
 #[derive(Clone, Copy)]
 struct Writer {
     /// Whether everything is in parentheses, or only what must be.
