@@ -20,15 +20,14 @@ mod marks;
 mod mask;
 mod part;
 mod sequence;
-mod truncate;
 
 pub(crate) use arena::{Arena, Around};
 pub(crate) use group::{DocumentGroup, DocumentRead, DocumentReads, SplitEvent};
+pub use marks::Truncate;
 pub(crate) use marks::{Marks, RenderedMarks};
 pub use mask::Mask;
 pub use part::Part;
 pub use sequence::{IdPlace, Sequence};
-pub use truncate::Truncate;
 
 /// The result of one read, shared by many documents.
 #[derive(Debug)]

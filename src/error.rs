@@ -268,11 +268,7 @@ pub enum Unit {
 
 impl fmt::Display for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Byte => "byte",
-            Self::Row => "row",
-            Self::Token => "token",
-        })
+        serde::Serialize::serialize(self, f)
     }
 }
 
@@ -411,7 +407,6 @@ fn setting(key: &str, problem: &str, place: Option<&ConfigPlace>) -> String {
     }
 }
 
-/// The file, and the line if it is known.
 fn place(path: &Path, line: u64) -> String {
     let path = path.display();
     if line == 0 { path.to_string() } else { format!("{path}:{line}") }

@@ -123,7 +123,6 @@ impl Files {
         Self { roots: if has_several { roots } else { Vec::new() }, ..self }
     }
 
-    /// The root of file `file`.
     pub(crate) fn root(&self, file: usize) -> u32 {
         self.roots.get(file).copied().unwrap_or_default()
     }
@@ -150,7 +149,6 @@ impl Files {
         self.files.get(file as usize).map(File::path)
     }
 
-    /// The unit of positions in file `file`.
     pub(crate) fn unit(&self, file: u32) -> Unit {
         self.files.get(file as usize).map_or(Unit::Byte, |file| file.unit)
     }

@@ -26,7 +26,6 @@ use crate::tokenizer::{Encoder, Tokenizer};
 use crate::world::World;
 
 mod directory;
-mod exchange;
 mod export;
 mod groups;
 mod import;
@@ -37,7 +36,6 @@ mod tokenizer;
 mod work;
 
 pub use crate::shards::ShardCounts;
-pub use exchange::{Exchanged, TokenFormat};
 pub use export::export;
 pub use import::{Import, import, import_mds};
 pub use status::{PartStatus, PrepareStatus, status};
@@ -45,6 +43,25 @@ pub use tokenizer::tokenizer_of;
 
 use directory::{Missing, TargetDirectory};
 use work::{Job, PrepareTarget, PrepareWork, StopAtDrop};
+
+/// A format of prepared tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenFormat {
+    /// Ids and nothing else, little-endian, as in nanoGPT's `.bin`. One special id ends each document.
+    NanoGpt,
+    /// Megatron's `.bin` with an `.idx` of the same name beside it.
+    Megatron,
+}
+
+/// The counts of an import or export.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Exchanged {
+    /// How many documents.
+    pub documents: u64,
+    /// How many ids, without those that end documents.
+    pub tokens: u64,
+}
 
 /// The progress of [`prepare`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -20,7 +20,6 @@ impl Digest {
         self.then(Self::of_row(ids))
     }
 
-    /// The hash of one row by itself.
     pub(crate) fn of_row(ids: &[u32]) -> Self {
         if cfg!(target_endian = "little") {
             return Self(XxHash3_128::oneshot(bytemuck::cast_slice(ids)));

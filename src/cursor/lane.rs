@@ -35,13 +35,18 @@ pub struct SourceState {
 /// How one turn advances a lane.
 #[derive(Clone, Debug)]
 pub(crate) enum LaneStep {
-    /// A row of padding.
     Pad,
     /// A row of a source, and the place where it leaves that source.
-    Row { source: usize, at: LaneCursor },
+    Row {
+        source: usize,
+        at: LaneCursor,
+    },
     /// A group of the window that begins at `anchor`. `skip` of the window's groups are delivered by now. The
     /// anchor's digest is not used.
-    Window { anchor: Arc<LaneState>, skip: u64 },
+    Window {
+        anchor: Arc<LaneState>,
+        skip: u64,
+    },
 }
 
 impl LaneState {

@@ -31,7 +31,6 @@ pub(super) struct Form {
 }
 
 impl Length {
-    /// A length that is known.
     fn known(of: String, rounds: u64) -> Self {
         Self { of, from: None, rounds: rounds.into() }
     }

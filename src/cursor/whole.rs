@@ -266,12 +266,10 @@ impl Cursor {
         self.fingerprint = fingerprint;
     }
 
-    /// Adds an event to the history.
     pub(crate) fn note(&mut self, event: Event) {
         Arc::make_mut(&mut self.history).push(event);
     }
 
-    /// Notes that `lane` had its turn.
     pub(crate) fn advance(&mut self, lane: usize, step: LaneStep) {
         self.known(lane).advance(step);
     }

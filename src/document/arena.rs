@@ -37,7 +37,6 @@ pub(crate) struct Around {
 }
 
 impl Around {
-    /// Nothing.
     pub(crate) const NONE: Self = Self { before: None, behind: None };
 
     /// The range in the arena of a document whose own ids have the range `own` in a segment. The id before them takes
@@ -122,12 +121,10 @@ impl Arena {
         self.mask.is_none()
     }
 
-    /// Whether any id of `range` is masked.
     pub(crate) fn is_masked(&self, range: &Range<usize>) -> bool {
         !self.is_plain() && self.masked_in(range).next().is_some()
     }
 
-    /// The ranges within `range` that are not learned from.
     pub(crate) fn masked_in(&self, range: &Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let mask = self.mask.as_ref().filter(|mask| !mask.is_empty());
         let range = range.clone();

@@ -9,7 +9,6 @@ use crate::budget::Moving;
 use crate::cursor::Tracked;
 use crate::error::Error;
 
-/// Documents that are tokenized together.
 #[derive(Debug)]
 pub(crate) struct DocumentGroup {
     pub(crate) documents: Vec<Tracked<Document>>,
@@ -25,12 +24,19 @@ pub(crate) struct DocumentGroup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SplitEvent {
     /// The text of a split is read from its beginning. It has this number among the splits of its source.
-    Begin { split: u64, number: u32 },
+    Begin {
+        split: u64,
+        number: u32,
+    },
     /// A document of a split is skipped. It begins at this byte and line, counted as its split counts lines.
-    Skip { split: u64, start: (u64, u64) },
+    Skip {
+        split: u64,
+        start: (u64, u64),
+    },
     /// The text of a split has been read to its end.
-    End { split: u64 },
-    /// The epoch has ended.
+    End {
+        split: u64,
+    },
     EpochEnd,
 }
 

@@ -1,8 +1,10 @@
-//! What is known of rendered texts beside their bytes.
+//! What is known of rendered texts beside their bytes, and what happens to one that is longer than a row.
 
 use std::ops::Range;
 
-use super::{Mask, Truncate};
+use serde::{Deserialize, Serialize};
+
+use super::Mask;
 
 /// What is known of a slab's texts beside their bytes: nothing of plain texts.
 #[derive(Debug, Default)]
@@ -21,7 +23,6 @@ pub(crate) enum Marks {
 /// Rendered texts have all their special tokens, so the encoder puts none around them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RenderedMarks {
-    /// Which bytes are learned from.
     pub(crate) mask: Mask,
     /// The special tokens: each of these ranges is the spelling of one. They are sorted and do not overlap. The same
     /// spelling elsewhere is plain text.
@@ -54,7 +55,6 @@ impl RenderedMarks {
         }
     }
 
-    /// The special tokens within `range`.
     pub(crate) fn special_in(&self, range: &Range<usize>) -> &[Range<usize>] {
         let first = self.special.partition_point(|special| special.start < range.start);
         let end = self.special.partition_point(|special| special.start < range.end);
@@ -67,4 +67,21 @@ impl RenderedMarks {
         let end = self.breaks.partition_point(|place| *place < range.end);
         &self.breaks[first..end]
     }
+}
+
+/// What happens to a conversation that is longer than a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Truncate {
+    /// Its oldest turns leave, whole; the system prompt stays. One whose last turns do not fit is left out.
+    #[default]
+    Turns,
+    /// Its first ids are cut off.
+    Start,
+    /// Its last ids are cut off.
+    End,
+    /// It is left out.
+    Drop,
 }

@@ -71,7 +71,6 @@ impl Part {
         self.arena.custom_ids(&self.range)
     }
 
-    /// Appends the ids.
     pub(crate) fn append_to(&self, ids: &mut Vec<u32>) {
         self.arena.append(&self.range, self.offset, self.document.0, ids);
     }

@@ -59,7 +59,6 @@ impl Error {
     }
 }
 
-/// The arguments of a resume.
 fn resume_fields(ResumeFrom { run, step, settings }: &ResumeFrom) -> Value {
     json!({ "run": run.to_string_lossy(), "step": step, "settings": settings })
 }

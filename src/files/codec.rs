@@ -13,7 +13,6 @@ const TIMES: u64 = 3;
 /// too.
 pub(crate) const ZSTD_WINDOW: u64 = 128 << 20;
 
-/// The compressions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Codec {
     Gzip,

@@ -5,11 +5,9 @@
 use std::ffi::{OsStr, OsString};
 
 use serde::de::Error as _;
-use serde::ser::SerializeStruct;
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What is read.
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields, expecting = "expected a path: a string, or an object with its bytes")]
 enum Stored {
     Text(String),
@@ -22,12 +20,10 @@ where
     S: Serializer,
 {
     let path = path.as_ref();
-    if let Some(text) = path.to_str() {
-        return serializer.serialize_str(text);
+    match path.to_str() {
+        Some(text) => serializer.serialize_str(text),
+        None => Stored::Bytes { bytes: to_hex(path.as_encoded_bytes()) }.serialize(serializer),
     }
-    let mut stored = serializer.serialize_struct("Path", 1)?;
-    stored.serialize_field("bytes", &to_hex(path.as_encoded_bytes()))?;
-    stored.end()
 }
 
 pub(crate) fn deserialize<'de, P, D>(deserializer: D) -> Result<P, D::Error>
@@ -45,8 +41,7 @@ where
 }
 
 fn to_hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])).collect()
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
@@ -70,8 +65,6 @@ fn from_bytes(bytes: Vec<u8>) -> Option<OsString> {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
-
-    use serde::Serialize;
 
     use super::*;
 

@@ -23,7 +23,6 @@ pub(super) struct TargetDirectory {
     pub(super) lock: Option<DirLock>,
 }
 
-/// The missing parts of a directory.
 pub(super) struct Missing {
     /// The directory's own manifest. Its files may have moved since.
     pub(super) manifest: Manifest,

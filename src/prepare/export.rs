@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
-use super::exchange::{Exchanged, TokenFormat};
 use super::import::megatron;
+use super::{Exchanged, TokenFormat};
 use crate::atomic::{AtomicFile, write_atomically};
 use crate::budget::Lease;
 use crate::error::{Error, Result};
@@ -85,7 +85,6 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
     Ok(done)
 }
 
-/// Refuses shards with ids that are not learned from.
 fn refuse_masked(shards: &Shards) -> Result<()> {
     if !shards.are_masked() {
         return Ok(());
@@ -98,7 +97,6 @@ fn refuse_masked(shards: &Shards) -> Result<()> {
     Err(Error::Corpus { problem })
 }
 
-/// Where a document is from.
 #[derive(Clone, Copy)]
 struct DocumentOrigin<'a> {
     shards: &'a Shards,

@@ -37,7 +37,6 @@ pub(super) struct Encoded {
     pub(super) documents: Vec<EncodedItem>,
 }
 
-/// A document and its result.
 #[derive(Debug)]
 pub(super) enum EncodedItem {
     Document {

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::exchange::{Exchanged, TokenFormat};
+use super::{Exchanged, TokenFormat};
 use crate::config::{SourceConfig, SourceKind};
 use crate::error::{Error, Result, Unit};
 use crate::segment::map_bytes;

@@ -51,7 +51,6 @@ impl PrepareStatus {
     }
 }
 
-/// The progress in words.
 impl fmt::Display for PrepareStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.parts.is_empty() {

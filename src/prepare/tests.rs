@@ -58,7 +58,6 @@ impl Case {
     }
 }
 
-/// Lines of a kibibyte.
 fn lines(n: usize) -> String {
     (0..n).map(|n| format!("{n:>1023}\n")).collect()
 }

@@ -54,7 +54,6 @@ impl PrepareTarget {
     }
 }
 
-/// One segment to be made.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) target: usize,

@@ -8,8 +8,8 @@ use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::lock::DirLock;
+use crate::prepare::Exchanged;
 use crate::prepare::directory::WRITES_SHARDS;
-use crate::prepare::exchange::Exchanged;
 use crate::segment::{SegmentWriter, StoredDocument, Width};
 use crate::shards::{Cut, Manifest, ShardPlace, ShardedFile, Shards, TOKENIZER, seal};
 use crate::source::digest;
@@ -101,7 +101,6 @@ impl<'a> ImportTarget<'a> {
         Ok(Ok(true))
     }
 
-    /// Ends a split.
     pub(super) fn split(&mut self) -> Result<()> {
         self.writer.split(self.splits)?;
         self.splits += 1;
