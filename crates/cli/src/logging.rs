@@ -6,7 +6,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
-use super::progress::AboveBars;
+use super::progress::AboveProgress;
 use super::telemetry::Telemetry;
 use super::terminal;
 use super::trace::Trace;
@@ -23,7 +23,7 @@ pub(super) fn init(telemetry: &Telemetry, is_aside: bool) {
     let default = if is_aside { ASIDE_FILTER } else { DEFAULT_FILTER };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let log = tracing_subscriber::fmt::layer()
-        .with_writer(AboveBars)
+        .with_writer(AboveProgress)
         // Names of files, columns and sources may have control characters.
         .fmt_fields(
             debug_fn(|out, field, value| match field.name() {

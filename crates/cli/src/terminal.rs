@@ -64,8 +64,8 @@ fn written_out(text: &str, is_obeyed: impl Fn(char) -> bool) -> Cow<'_, str> {
 fn has_escapes(term: Option<&OsStr>) -> bool {
     match term {
         Some(term) => term != "dumb",
-        // Windows does not set it.
-        None => cfg!(windows),
+        // Windows does not set it. Asking for colors turns escapes on there.
+        None => cfg!(windows) && Term::stderr().features().colors_supported(),
     }
 }
 

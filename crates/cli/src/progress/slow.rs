@@ -1,12 +1,12 @@
 //! Reports work that takes longer than a second: a line that counts the seconds on a terminal, one line of the log
 //! elsewhere.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-use super::Progress;
+use super::{Progress, lock};
 
 /// Work that takes less is not reported.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -67,10 +67,6 @@ impl Drop for Slow {
             progress.clear();
         }
     }
-}
-
-fn lock(shown: &Mutex<Shown>) -> MutexGuard<'_, Shown> {
-    shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn show(what: &'static str, is_logged: bool, shown: Arc<Mutex<Shown>>) {
