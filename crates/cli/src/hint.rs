@@ -1,96 +1,18 @@
 //! Commands that the program tells you to run, written the way you started it, so that you can paste them.
 
 use std::borrow::Cow;
-use std::env;
-use std::path::Path;
-use std::sync::OnceLock;
 
 use super::program::program;
 use super::{NAME as PROGRAM, Written};
 use millstream::Error;
 use millstream::error::{Remedy, ResumeFrom};
 
-/// The features of the build that are not on by default and change what the program can do.
-const FEATURES: [(&str, bool); 5] = [
-    ("cuda", cfg!(feature = "cuda")),
-    ("wgpu", cfg!(feature = "wgpu")),
-    ("vulkan", cfg!(feature = "vulkan")),
-    ("metal", cfg!(feature = "metal")),
-    ("fastokens", cfg!(feature = "fastokens")),
-];
-
-/// The package that has the program.
-const PACKAGE: &str = env!("CARGO_PKG_NAME");
-
-/// How the program was started.
-struct Start<'a> {
-    /// The name that it was called by, as the shell gave it.
-    name: Option<&'a str>,
-    /// The package that cargo runs, and its directory.
-    cargo: Option<(&'a str, &'a Path)>,
-    directory: Option<&'a Path>,
-}
-
-impl Start<'_> {
-    /// The words that start it again.
-    fn again(&self) -> String {
-        let name = self.name.filter(|name| !name.is_empty()).unwrap_or(PROGRAM);
-        // Cargo runs a program by its path. A name without a path is an installed program.
-        let built = Path::new(name).parent().filter(|parent| !parent.as_os_str().is_empty());
-        match (self.cargo, built) {
-            (Some((PACKAGE, package)), Some(built)) => self.by_cargo(package, built),
-            _ => quoted(name).into_owned(),
-        }
-    }
-
-    fn by_cargo(&self, package: &Path, built: &Path) -> String {
-        let mut words = vec!["cargo".to_owned(), "run".to_owned()];
-        match built.file_name().and_then(|profile| profile.to_str()) {
-            Some("debug") | None => {}
-            Some("release") => words.push("--release".to_owned()),
-            Some(profile) => words.extend(["--profile".to_owned(), quoted(profile).into_owned()]),
-        }
-        let features: Vec<&str> =
-            FEATURES.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| *name).collect();
-        if !features.is_empty() {
-            words.extend(["--features".to_owned(), features.join(",")]);
-        }
-        // The package is `crates/cli` of a clone, and cargo runs it from anywhere in the clone.
-        let clone = package.ancestors().nth(2).unwrap_or(package);
-        if !self.directory.is_some_and(|directory| directory.starts_with(clone)) {
-            let manifest = clone.join("Cargo.toml");
-            words.extend(["--manifest-path".to_owned(), quoted(&manifest.to_string_lossy()).into_owned()]);
-        }
-        words.push("--".to_owned());
-        words.join(" ")
-    }
-}
-
-/// The words that start this program again.
-fn again() -> &'static str {
-    static AGAIN: OnceLock<String> = OnceLock::new();
-    AGAIN.get_or_init(|| {
-        let name = program().name();
-        let cargo = env::var("CARGO").and(env::var("CARGO_PKG_NAME")).ok();
-        let package = env::var_os("CARGO_MANIFEST_DIR");
-        let directory = env::current_dir().ok();
-        let start = Start {
-            name: name.as_deref(),
-            cargo: cargo.as_deref().zip(package.as_deref().map(Path::new)),
-            directory: directory.as_deref(),
-        };
-        start.again()
-    })
-}
-
 /// A command of this program with its arguments, ready for a shell.
 pub(super) fn command<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> String {
-    let mut words = again().to_owned();
-    for argument in arguments {
-        words.push(' ');
-        words.push_str(&quoted(argument.as_ref()));
-    }
-    words
+    let name = program().args.first().map(|name| name.to_string_lossy()).filter(|name| !name.is_empty());
+    let name = quoted(name.as_deref().unwrap_or(PROGRAM)).into_owned();
+    let arguments = arguments.into_iter().map(|argument| quoted(argument.as_ref()).into_owned());
+    std::iter::once(name).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
 /// The arguments of this process.
@@ -185,49 +107,6 @@ pub(super) fn after(error: &Error, written: Option<&Written>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn again(name: &str, package: Option<&str>, directory: &str) -> String {
-        let cargo = package.map(|package| (package, Path::new("/code/millstream/crates/cli")));
-        Start { name: Some(name), cargo, directory: Some(Path::new(directory)) }.again()
-    }
-
-    #[test]
-    fn the_program_is_started_again_as_it_was() {
-        assert_eq!(again("millstream", None, "/data"), "millstream");
-        assert_eq!(again("../bin/millstream", None, "/data"), "../bin/millstream");
-        assert_eq!(again("/my programs/millstream", None, "/data"), "'/my programs/millstream'");
-        assert_eq!(Start { name: None, cargo: None, directory: None }.again(), "millstream");
-    }
-
-    #[test]
-    fn under_cargo_it_is_cargo_that_starts_it() {
-        let here = "/code/millstream/configs";
-        let (cargo, release) = (Some("millstream-cli"), "target/release/millstream");
-        let features: Vec<&str> =
-            FEATURES.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| *name).collect();
-        let features =
-            if features.is_empty() { String::new() } else { format!(" --features {}", features.join(",")) };
-        assert_eq!(again(release, cargo, here), format!("cargo run --release{features} --"));
-        assert_eq!(again("target/debug/millstream", cargo, here), format!("cargo run{features} --"));
-        assert_eq!(
-            again("/t/thin-lto/millstream", cargo, here),
-            format!("cargo run --profile thin-lto{features} --")
-        );
-        assert_eq!(
-            again(release, cargo, "/data"),
-            format!("cargo run --release{features} --manifest-path /code/millstream/Cargo.toml --")
-        );
-        // Another package's program may start an installed one, or one of this package's by its path.
-        assert_eq!(again("millstream", cargo, here), "millstream");
-        assert_eq!(again("/bin/millstream", Some("trainer"), here), "/bin/millstream");
-    }
-
-    #[test]
-    fn arguments_are_quoted() {
-        let said = command(["inspect", "my data/it's.toml", "--set", "pipeline.window=1"]);
-        let words = shlex::split(&said).expect("words of a shell");
-        assert_eq!(words[words.len() - 4..], ["inspect", "my data/it's.toml", "--set", "pipeline.window=1"]);
-    }
-
     #[test]
     fn another_step_takes_the_place_of_the_one_given() {
         let said = |words: &str| at(words.split(' ').map(str::to_owned), 4).join(" ");
@@ -235,13 +114,5 @@ mod tests {
         assert_eq!(said("generate run --at 6 foo"), "generate run foo --at 4");
         assert_eq!(said("generate run --at=6 -- --at"), "generate run --at 4 -- --at");
         assert_eq!(said("model export run --step 6 -o m"), "model export run -o m --at 4");
-    }
-
-    #[test]
-    fn a_resume_has_its_directory_step_and_settings() {
-        let mut from = ResumeFrom { run: "my runs/a".into(), step: None, settings: Vec::new() };
-        assert!(resume(&from).ends_with(" train --resume 'my runs/a'"), "{}", resume(&from));
-        (from.step, from.settings) = (Some(5), vec!["train.lr=1e-4".to_owned()]);
-        assert!(resume(&from).ends_with(" --at 5 --set 'train.lr=1e-4'"), "{}", resume(&from));
     }
 }

@@ -41,11 +41,6 @@ impl Program {
         self.args.iter().skip(1)
     }
 
-    /// The name that it was called by; `None` if there are no arguments at all.
-    pub(super) fn name(&self) -> Option<String> {
-        self.args.first().map(|name| name.to_string_lossy().into_owned())
-    }
-
     /// The file that starts it again, and the words before its arguments.
     pub(super) fn again(&self) -> (OsString, Vec<OsString>) {
         match self.command.split_first() {
