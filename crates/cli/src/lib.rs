@@ -385,7 +385,7 @@ fn execute(args: Args) -> ExitCode {
     #[cfg(feature = "train")]
     let mut peers = Peers::ALONE;
     let done = runtime.block_on(async {
-        telemetry.serve();
+        telemetry.serve().await?;
         match command {
             Command::Init(args) => init::run(args, json).await?,
             Command::Check(args) => check::run(args, json).await?,

@@ -3,9 +3,11 @@
 //! Slow and broken clients are disconnected, and never keep others from an answer. Each costs the run no more than a
 //! waiting task. Held in memory: some kilobytes for each of a few connections.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::net::TcpListener;
 
 use millstream::loader::Watch;
 use millstream::meter::prometheus::Text;
@@ -42,13 +44,9 @@ impl FromStr for Address {
     }
 }
 
-/// The metrics to serve.
-#[derive(Debug)]
-pub(super) struct Metrics {
-    /// Taken when serving begins.
-    listener: Mutex<Option<TcpListener>>,
-    state: Arc<Mutex<MetricsState>>,
-}
+/// The metrics to serve. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Metrics(Arc<Mutex<MetricsState>>);
 
 #[derive(Debug, Default)]
 struct MetricsState {
@@ -58,28 +56,19 @@ struct MetricsState {
 }
 
 impl Metrics {
-    /// Binds the address, and prints where the metrics will be.
-    pub(super) fn bind(Address(address): Address) -> Result<Self> {
-        let bind = || {
-            let listener = TcpListener::bind(address)?;
-            listener.set_nonblocking(true)?;
-            let bound = listener.local_addr()?;
-            Ok((listener, bound))
+    /// Begins to serve, even before there are meters, and prints where the metrics are.
+    pub(super) async fn serve(&self, Address(address): Address) -> Result<()> {
+        let bind = async || {
+            let listener = TcpListener::bind(address).await?;
+            Ok((listener.local_addr()?, listener))
         };
-        let (listener, bound) = bind().map_err(|e| Error::io(address.to_string(), "serve metrics", e))?;
-        // Not by the log, which is not set up yet.
+        let (bound, listener) =
+            bind().await.map_err(|e| Error::io(address.to_string(), "serve metrics", e))?;
         let to_whom = if bound.ip().is_loopback() { "" } else { ", for anyone who can reach it" };
         progress::say(&format!("metrics are at http://{bound}/metrics{to_whom}"));
-        Ok(Self { listener: Mutex::new(Some(listener)), state: Arc::default() })
-    }
-
-    /// Begins to serve, even before there are meters. Call it within a runtime.
-    pub(super) fn serve(&self) {
-        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(listener) = listener {
-            let state = self.state.clone();
-            tokio::spawn(http::serve(listener, move || text(&lock(&state))));
-        }
+        let metrics = self.clone();
+        tokio::spawn(http::serve(listener, move || text(&metrics.state())));
+        Ok(())
     }
 
     /// Serves the meters of a loader from now on.
@@ -100,12 +89,8 @@ impl Metrics {
     }
 
     fn state(&self) -> MutexGuard<'_, MetricsState> {
-        lock(&self.state)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn lock(state: &Mutex<MetricsState>) -> MutexGuard<'_, MetricsState> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// All metrics, as Prometheus reads them.

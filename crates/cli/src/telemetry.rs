@@ -1,7 +1,6 @@
 //! The trace file and the metrics of a run, for commands that drive a loader.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
 
@@ -26,15 +25,15 @@ pub(super) struct TelemetryArgs {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Telemetry {
     trace: Option<Trace>,
-    metrics: Option<Arc<Metrics>>,
+    address: Option<Address>,
+    metrics: Metrics,
 }
 
 impl Telemetry {
-    /// Makes the trace file and binds the address, so that errors come before the run begins.
+    /// Makes the trace file.
     pub(super) fn open(args: &TelemetryArgs) -> Result<Self> {
         let trace = args.trace.as_ref().map(Trace::create).transpose()?;
-        let metrics = args.metrics_addr.map(Metrics::bind).transpose()?;
-        Ok(Self { trace, metrics: metrics.map(Arc::new) })
+        Ok(Self { trace, address: args.metrics_addr, metrics: Metrics::default() })
     }
 
     /// The trace, for the log's subscriber.
@@ -42,16 +41,17 @@ impl Telemetry {
         self.trace.as_ref()
     }
 
-    /// The metrics that are served.
+    /// The metrics, served or not.
     #[cfg(feature = "train")]
-    pub(super) fn metrics(&self) -> Option<&Metrics> {
-        self.metrics.as_deref()
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
-    /// Begins to serve metrics, which are empty until a loader is watched. Call it within a runtime.
-    pub(super) fn serve(&self) {
-        if let Some(metrics) = &self.metrics {
-            metrics.serve();
+    /// Begins to serve metrics, which are empty until a loader is watched.
+    pub(super) async fn serve(&self) -> Result<()> {
+        match self.address {
+            Some(address) => self.metrics.serve(address).await,
+            None => Ok(()),
         }
     }
 
@@ -60,9 +60,7 @@ impl Telemetry {
         if let Some(trace) = &self.trace {
             trace.watch(watch.clone());
         }
-        if let Some(metrics) = &self.metrics {
-            metrics.watch(watch.clone());
-        }
+        self.metrics.watch(watch.clone());
     }
 
     /// Ends the trace file. Later spans are dropped.

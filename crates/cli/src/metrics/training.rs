@@ -29,71 +29,45 @@ impl Training {
     /// Writes the metrics of the last reports.
     pub(super) fn write(&self, text: &mut Text) {
         if let Some(step) = &self.step {
-            gauge(text, "millstream_train_step", "The last logged step.", step.step as f64);
-            gauge(text, "millstream_train_loss", "Its mean loss, in nats.", step.loss);
-            gauge(text, "millstream_train_learning_rate", "Its learning rate.", step.lr);
-            gauge(text, "millstream_train_gradient_norm", "The L2 norm of its gradient.", step.grad_norm);
-            gauge(
-                text,
-                "millstream_train_tokens",
-                "Targets trained on, resumed ones included.",
-                step.tokens as f64,
-            );
-            gauge(
-                text,
-                "millstream_train_tokens_per_second",
-                "Since the logged step before it.",
-                step.tokens_per_second,
-            );
-            gauge(
-                text,
-                "millstream_train_wait_share",
-                "Share of that time that the trainer waited, 0 to 1.",
-                step.wait_share,
-            );
-            if let Some(share) = step.sum_share {
-                let help =
-                    "Share of that time that rank 0 waited for other ranks and summed gradients, 0 to 1.";
-                gauge(text, "millstream_train_sum_share", help, share);
+            for (name, help, value) in [
+                ("step", "The last logged step.", Some(step.step as f64)),
+                ("loss", "Its mean loss, in nats.", Some(step.loss)),
+                ("learning_rate", "Its learning rate.", Some(step.lr)),
+                ("gradient_norm", "The L2 norm of its gradient.", Some(step.grad_norm)),
+                ("tokens", "Targets trained on, resumed ones included.", Some(step.tokens as f64)),
+                ("tokens_per_second", "Since the logged step before it.", Some(step.tokens_per_second)),
+                ("wait_share", "Share of that time that the trainer waited, 0 to 1.", Some(step.wait_share)),
+                (
+                    "sum_share",
+                    "Share of it that rank 0 waited for others and summed, 0 to 1.",
+                    step.sum_share,
+                ),
+                ("flops_per_second", "Floating-point operations in a second of it.", step.flops_per_second),
+                ("mfu", "The same as a share of train.peak_tflops, 0 to 1.", step.mfu),
+            ] {
+                gauge(text, name, help, value);
             }
-            by_source(
-                text,
-                "millstream_train_source_loss",
-                "The mean loss of a source's targets since the logged step before it, in nats.",
-                &step.sources,
-            );
-            if let Some(flops) = step.flops_per_second {
-                let help = "Floating-point operations a second, since the logged step before it.";
-                gauge(text, "millstream_train_flops_per_second", help, flops);
-            }
-            if let Some(mfu) = step.mfu {
-                let help = "The same as a share of train.peak_tflops, 0 to 1.";
-                gauge(text, "millstream_train_mfu", help, mfu);
-            }
+            let help = "The mean loss of a source's targets since the logged step before it, in nats.";
+            by_source(text, "source_loss", help, &step.sources);
         }
-        if let Some(validation) = &self.validation {
-            gauge(
-                text,
-                "millstream_train_validation_loss",
-                "The loss of the last validation, in nats.",
-                validation.validation_loss,
-            );
-            by_source(
-                text,
-                "millstream_train_source_validation_loss",
-                "The loss of a source's targets in the last validation, in nats.",
-                &validation.sources,
-            );
+        if let Some(Validation { validation_loss, sources, .. }) = &self.validation {
+            let help = "The loss of the last validation, in nats.";
+            gauge(text, "validation_loss", help, Some(*validation_loss));
+            let help = "The loss of a source's targets in the last validation, in nats.";
+            by_source(text, "source_validation_loss", help, sources);
         }
     }
 }
 
-fn gauge(text: &mut Text, name: &str, help: &str, value: f64) {
-    text.gauge(name, help, &[("", value)]);
+fn gauge(text: &mut Text, name: &str, help: &str, value: Option<f64>) {
+    if let Some(value) = value {
+        text.gauge(&format!("millstream_train_{name}"), help, &[("", value)]);
+    }
 }
 
 fn by_source(text: &mut Text, name: &str, help: &str, sources: &BTreeMap<String, SourceLoss>) {
     if !sources.is_empty() {
-        text.gauges(name, help, "source", sources.iter().map(|(source, loss)| (source.as_str(), loss.loss)));
+        let losses = sources.iter().map(|(source, loss)| (source.as_str(), loss.loss));
+        text.gauges(&format!("millstream_train_{name}"), help, "source", losses);
     }
 }
