@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
-
-use crate::program::{TINY, failure, json, run};
+use crate::program::{TINY, failure, json, run, text};
 
 fn names(directory: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
@@ -15,12 +13,10 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn every_way_delivers_the_same_ids_and_the_files_are_written() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path().join("out");
+fn every_way_delivers_the_same_ids() {
     let arguments = ["bench", "compare", TINY, "-n", "12", "--rounds", "2", "--consume-ms", "1"];
     let shapes = ["--batch-sizes", "2,8", "--seq-lens", "64", "--load-all", "--in-flight", "40"];
-    let report = json(&[&arguments[..], &shapes, &["--output", out.to_str().expect("a name")]].concat());
+    let report = json(&[&arguments[..], &shapes].concat());
 
     let workloads = report["workloads"].as_array().expect("workloads");
     assert_eq!(workloads.len(), 2);
@@ -38,14 +34,18 @@ fn every_way_delivers_the_same_ids_and_the_files_are_written() {
         }
     }
     assert_ne!(workloads[0]["variants"][0]["digest"], workloads[1]["variants"][0]["digest"]);
+}
 
-    assert_eq!(names(&out), ["compare.json", "compare.md"]);
-    let read = |name: &str| std::fs::read_to_string(out.join(name)).expect("a file");
-    assert_eq!(serde_json::from_str::<Value>(&read("compare.json")).expect("JSON"), report);
-    let table = read("compare.md");
-    for way in ["no overlap", "prefetch", "prefetch and workers", "all in memory first"] {
-        assert_eq!(table.matches(&format!("| {way} |")).count(), 2, "{table}");
+#[test]
+fn the_table_has_a_row_for_each_way() {
+    let arguments = ["bench", "compare", TINY, "-n", "4", "--rounds", "1", "--consume-ms", "0"];
+    let table = text(&[&arguments[..], &["--batch-sizes", "2,8", "--load-all"]].concat());
+    for way in ["no overlap", "prefetch  ", "prefetch and workers", "all in memory first"] {
+        assert_eq!(table.matches(&format!(" | {way}")).count(), 2, "{way}: {table}");
     }
+    let lines: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).collect();
+    assert!(lines.len() == 2 + 8 && lines[1].starts_with("|---"), "{table}");
+    assert!(lines.iter().all(|line| line.chars().count() == lines[0].chars().count()), "{table}");
 }
 
 #[test]
@@ -59,8 +59,7 @@ fn what_no_overlap_delivers_is_what_the_loader_delivers() {
     let set = ["--set", &out, "--set", &tokenizer];
     let compare = ["bench", "compare", TINY, "-n", "5", "--rounds", "1", "--consume-ms", "0"];
     let report = json(&[&compare[..], &set].concat());
-    // Beside the run's directory, which stays free for the run.
-    assert_eq!(names(directory.path()), ["run-compare", "tokenizer.json"]);
+    assert_eq!(names(directory.path()), ["tokenizer.json"]);
     let cursor = at("cursor.json");
     assert!(
         run(&[&["digest", TINY, "-n", "5", "--cursor-at", "5", &cursor], &set[..]].concat()).status.success()
@@ -76,7 +75,7 @@ fn the_model_is_trained_and_nothing_of_it_is_written() {
     let report = json(&["bench", "compare", TINY, "--train", "-n", "3", "--rounds", "1", "--set", &out]);
     assert_eq!(report["takes"], "train");
     assert_eq!(report["workloads"][0]["variants"].as_array().expect("variants").len(), 3);
-    assert_eq!(names(directory.path()), ["run-compare"]);
+    assert_eq!(names(directory.path()), [""; 0]);
 }
 
 #[test]
@@ -96,13 +95,10 @@ fn what_cannot_be_compared_is_refused_with_its_cause() {
     let error = compare(&["--batch-sizes", "2", "--set", "pack=1"]);
     assert!(error.contains("pack"), "{error}");
     // A child's error comes with its cause.
-    let out = tempfile::tempdir().expect("a directory");
-    let out = out.path().join("out");
-    let few = ["-n", "5000", "--set", "pipeline.epochs=1", "--output", out.to_str().expect("a name")];
+    let few = ["-n", "5000", "--set", "pipeline.epochs=1"];
     let error =
         compare(&[&few[..], &["--consume-ms", "0", "--set", "source.0.paths=[\"src/prelude.rs\"]"]].concat());
     assert!(error.contains("`no overlap` failed (exit status: 1): the stream ended after"), "{error}");
-    assert!(!out.exists());
 }
 
 #[cfg(target_os = "linux")]
@@ -129,12 +125,9 @@ mod ends {
     }
 
     #[test]
-    fn a_run_that_is_stopped_leaves_neither_files_nor_children() {
+    fn a_run_that_is_stopped_leaves_no_children() {
         for signal in [Signal::SIGINT, Signal::SIGKILL] {
-            let directory = tempfile::tempdir().expect("a directory");
-            let out = directory.path().join("out");
-            let arguments =
-                ["bench", "compare", TINY, "-n", "1000000", "--output", out.to_str().expect("a name")];
+            let arguments = ["bench", "compare", TINY, "-n", "1000000"];
             let mut parent =
                 millstream(&arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
             let child = wait_for("a child", || child_of(parent.id()));
@@ -144,7 +137,6 @@ mod ends {
                 assert_eq!(status.code(), Some(130));
             }
             wait_for("the child's end", || (!is_alive(child)).then_some(()));
-            assert!(!out.exists());
         }
     }
 }

@@ -174,7 +174,7 @@ fn the_option_has_one_name() {
         text(&["cursor", "merge", &cursor, option, &merged]);
         assert_eq!(fs::read(&merged).expect("a file"), fs::read(&cursor).expect("a file"));
     }
-    for command in [&["cursor", "merge"][..], &["bench", "compare"], &["prepare"], &["export"], &["init"]] {
+    for command in [&["cursor", "merge"][..], &["prepare"], &["export"], &["init"]] {
         let help = text(&[command, &["--help"]].concat());
         assert!(help.contains("-o, --output <") && !help.contains("--out "), "{help}");
     }

@@ -4,7 +4,6 @@
 //! separate process, one after the other. All must deliver the same ids; their time and memory are compared.
 
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,14 +16,12 @@ use super::consumer::{Spend, milliseconds};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::{ConfigArgs, INTERRUPTED, RunConfig, hint, print_json, print_line, progress, stop};
-use millstream::atomic::write_atomically;
 use millstream::config::{OrAuto, SourceConfig};
 use millstream::loader::with_stored_tokenizer;
 use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Error, Loader, Result};
 
 mod child;
-mod process;
 mod report;
 
 pub(crate) use child::serve;
@@ -42,8 +39,7 @@ Example: for a trainer that takes 20 ms a batch, at three batch sizes
   millstream bench compare configs/quickstart.toml --batch-sizes 4,16,64
 
 Each way runs in a separate process, one after the other, and all must deliver the same ids. Token caches are off, and
-the rates and shares leave out the first tenth of the batches. It prints a table, and writes the table and the figures
-to --output.";
+the rates and shares leave out the first tenth of the batches.";
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
@@ -86,12 +82,6 @@ pub(crate) struct CompareArgs {
     /// How often each way runs. The medians count.
     #[arg(long, value_name = "N", default_value = "3")]
     rounds: NonZeroU64,
-
-    /// The directory for the table and the figures.
-    #[cfg_attr(feature = "train", doc = "Default: beside the run's directory.")]
-    #[cfg_attr(not(feature = "train"), doc = "Default: compare.")]
-    #[arg(long, short, value_name = "DIR")]
-    output: Option<PathBuf>,
 }
 
 impl CompareArgs {
@@ -145,17 +135,13 @@ struct WayOutcome {
     rounds: Vec<Measured>,
 }
 
-/// Compares, writes and prints.
+/// Compares and prints.
 pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failure> {
     let mut config = args.config.load()?;
     config.data = with_stored_tokenizer(&config.data).await?;
-    let out = args.output.clone().unwrap_or_else(|| beside_run(&config));
     let mut plan = plan(&args, config)?;
-    // Results that cannot be written must be known before they are measured.
-    let there = out.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
-    tempfile::tempfile_in(there).map_err(|e| Error::io(there, "write to the directory", e))?;
     let tokenizer = tokenizer(&plan.config.data).await?;
-    // So must a config that a loader refuses.
+    // A config that a loader refuses must be known before anything is measured.
     for shape in &plan.shapes {
         Loader::builder(&plan.shaped(*shape).data)
             .with_tokenizer(tokenizer.clone())
@@ -177,7 +163,7 @@ pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failu
     let work = tokio::task::spawn_blocking(move || plan.run(&stop));
     let outcomes = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))?;
     let Some(outcomes) = outcomes else {
-        progress::say("interrupted: nothing is written");
+        progress::say("interrupted: nothing was compared to its end");
         return Ok(ExitCode::from(INTERRUPTED));
     };
     let report = Report {
@@ -186,33 +172,9 @@ pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failu
         takes,
         rounds,
         workloads: outcomes.iter().map(Workload::new).collect(),
-        files: ["compare.md", "compare.json"].map(|name| out.join(name)).into(),
     };
-    write(&report)?;
-    if json {
-        print_json(&report)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    print_line(report.text().trim_end())?;
-    for file in &report.files {
-        print_line(&format!("wrote {}", file.display()))?;
-    }
+    if json { print_json(&report) } else { print_line(&report.table()) }?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A directory beside the run's, which must stay empty until the run begins.
-#[cfg(feature = "train")]
-fn beside_run(config: &RunConfig) -> PathBuf {
-    let run = &config.train.out;
-    let mut name = run.file_name().unwrap_or_default().to_owned();
-    name.push("-compare");
-    run.with_file_name(name)
-}
-
-/// Without the trainer there are no runs.
-#[cfg(not(feature = "train"))]
-fn beside_run(_: &RunConfig) -> PathBuf {
-    "compare".into()
 }
 
 /// Loads the tokenizer, or learns it.
@@ -294,8 +256,13 @@ impl Plan {
 
     /// Runs every way of every shape in turns. None if `stop` was set meanwhile.
     fn run(&self, stop: &AtomicBool) -> Result<Option<Vec<Outcome>>> {
-        let runs = self.rounds * (self.shapes.len() * self.ways.len()) as u64;
-        let bar = Progress::new(runs * self.batches, 0);
+        let bar = Progress::new(self.rounds * (self.shapes.len() * self.ways.len()) as u64, 0);
+        let outcomes = self.outcomes(&bar, stop);
+        bar.clear();
+        outcomes
+    }
+
+    fn outcomes(&self, bar: &Progress, stop: &AtomicBool) -> Result<Option<Vec<Outcome>>> {
         let mut outcomes: Vec<Outcome> = self
             .shapes
             .iter()
@@ -309,16 +276,9 @@ impl Plan {
             for Outcome { shape, ways, .. } in &mut outcomes {
                 for WayOutcome { way, rounds } in ways.iter_mut() {
                     let what = format!("round {round}/{}, {}, {}", self.rounds, shape.name(), way.name());
-                    let messages = [what.clone(), way.name().to_owned()];
-                    let before = bar.done();
-                    let orders = self.orders(*shape, *way);
-                    let taken = |batches| bar.show(before + batches, &messages);
-                    taken(0);
-                    let Some(run) = process::run(&orders, stop, taken).inspect_err(|_| bar.clear())? else {
-                        bar.clear();
-                        return Ok(None);
-                    };
-                    taken(self.batches);
+                    bar.show(bar.done(), &[what.clone(), way.name().to_owned()]);
+                    let Some(run) = child::run(&self.orders(*shape, *way), stop)? else { return Ok(None) };
+                    bar.show(bar.done() + 1, &[what.clone(), way.name().to_owned()]);
                     if bar.is_hidden() {
                         let (rate, wait) = (report::count(run.tokens_per_second), run.wait_share * 100.0);
                         progress::say(&format!("{what}: {rate} tokens/s, {wait:.2}% data wait"));
@@ -328,7 +288,6 @@ impl Plan {
                 are_equal(ways)?;
             }
         }
-        bar.clear();
         Ok(Some(outcomes))
     }
 }
@@ -352,14 +311,4 @@ fn are_equal(ways: &[WayOutcome]) -> Result<()> {
         hint::command(["verify"])
     );
     Err(Error::Verify { problem })
-}
-
-/// Writes the table and the figures, each whole or not at all.
-fn write(report: &Report) -> Result<()> {
-    let json =
-        serde_json::to_string(report).map_err(|e| Error::io("compare.json", "write", e.into()))? + "\n";
-    for (path, content) in report.files.iter().zip([report.markdown(), json]) {
-        write_atomically(path, content.as_bytes())?;
-    }
-    Ok(())
 }

@@ -1,9 +1,12 @@
-//! The child's side: one way of making batches, measured in a separate process.
+//! One way of making batches, measured in a separate process.
 //!
-//! It reads its orders as a line of JSON on standard input, which then stays open: when it closes, the parent is gone, and
-//! the child ends. It prints its progress and, last, its measurements, each as a line of JSON.
+//! The child reads its orders as a line of JSON on standard input, which then stays open: when it closes, the parent is
+//! gone, and the child ends. It prints its measurements as a line of JSON.
 
-use std::io::BufRead;
+use std::fs::File;
+use std::io::{BufRead, Read, Seek, Write};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, BoxStream};
@@ -13,12 +16,14 @@ use serde::{Deserialize, Serialize};
 use super::super::consumer::{Consumer, Spend};
 use super::super::process::{cpu_seconds, peak_rss_bytes};
 use super::super::rate;
+use super::COMMAND;
+use crate::program::program;
 use crate::{RunConfig, hint, print_json};
 use millstream::process::end_with_parent;
 use millstream::{Batch, Error, Loader, Result, loader};
 
-/// How often it reports progress.
-const TELL: Duration = Duration::from_millis(100);
+/// How often the parent looks whether a child has ended, and whether it is asked to stop.
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// One way of making batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,16 +71,6 @@ pub(super) struct Orders {
     pub(super) batches: u64,
 }
 
-/// A report of a child.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Word {
-    /// How many batches were taken so far.
-    Taken(u64),
-    /// The result.
-    Done(Measured),
-}
-
 /// The measurements of one run. Rates and shares leave out the first tenth of the batches.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Measured {
@@ -93,6 +88,55 @@ pub(super) struct Measured {
     pub(super) first_batch_seconds: f64,
 }
 
+/// A process that is killed when it is dropped.
+struct Kept(Child);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // Both fail if the child has ended, which is fine.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs one child to its end. None if `stop` was set meanwhile.
+pub(super) fn run(orders: &Orders, stop: &AtomicBool) -> Result<Option<Measured>> {
+    let lost = |e| Error::io("a child of this program", "run", e);
+    let [output, complaints] = [(); 2].map(|()| tempfile::tempfile().map_err(lost));
+    let (mut output, mut complaints) = (output?, complaints?);
+    let mut command = program().child();
+    command.arg(COMMAND).stdin(Stdio::piped());
+    command.stdout(output.try_clone().map_err(lost)?).stderr(complaints.try_clone().map_err(lost)?);
+    // A terminal's signals go to the parent alone, which ends its children.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = Kept(command.spawn().map_err(lost)?);
+    let json = serde_json::to_string(orders).map_err(|e| lost(e.into()))?;
+    // It stays open until the child has ended. If the child has failed before it read, its last line says why.
+    let mut input = child.0.stdin.take();
+    let _ = input.as_mut().map(|input| writeln!(input, "{json}"));
+    let status = loop {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        match child.0.try_wait().map_err(lost)? {
+            Some(status) => break status,
+            None => std::thread::sleep(GLANCE),
+        }
+    };
+    let said = |file: &mut File| {
+        let mut said = String::new();
+        file.rewind().and_then(|()| file.read_to_string(&mut said)).map_err(lost).map(|_| said)
+    };
+    if let (true, Ok(measured)) = (status.success(), serde_json::from_str(&said(&mut output)?)) {
+        return Ok(Some(measured));
+    }
+    let said = said(&mut complaints)?;
+    // The log may come before the error.
+    let cause = said.rsplit("error: ").next().unwrap_or_default().trim();
+    Err(Error::Train(format!("`{}` failed ({status}): {cause}", orders.way.name())))
+}
+
 /// Carries out the orders.
 pub(crate) async fn serve() -> Result<()> {
     let mut line = String::new();
@@ -103,8 +147,7 @@ pub(crate) async fn serve() -> Result<()> {
         Error::config("compare-child", format!("only `{parent}` starts this"))
     })?;
     end_with_parent();
-    let measured = measure(orders).await?;
-    print_json(&Word::Done(measured))
+    print_json(&measure(orders).await?)
 }
 
 async fn measure(Orders { config, way, takes, batches: wanted }: Orders) -> Result<Measured> {
@@ -127,7 +170,6 @@ async fn measure(Orders { config, way, takes, batches: wanted }: Orders) -> Resu
     let warm_up = (wanted / 10).max(1);
     let (mut taken, mut tokens, mut first, mut last) = (0, 0, None, None);
     let (mut waited, mut counted, mut began, mut cpu) = (Duration::ZERO, 0, opened, None);
-    let mut told = opened;
     loop {
         let asked = Instant::now();
         let Some(batch) = batches.next().await else { break };
@@ -144,10 +186,6 @@ async fn measure(Orders { config, way, takes, batches: wanted }: Orders) -> Resu
             counted += batch.tokens() as u64;
         }
         last = Some(batch.cursor().digest());
-        if told.elapsed() >= TELL {
-            print_json(&Word::Taken(taken))?;
-            told = Instant::now();
-        }
     }
     let seconds = began.elapsed().as_secs_f64();
     let (Some(first), Some(digest), true) = (first, last, taken > warm_up) else {

@@ -1,7 +1,6 @@
 //! The report of a comparison, as an object and as a table.
 
-use std::fmt::{self, Write as _};
-use std::path::PathBuf;
+use std::fmt;
 
 use serde::Serialize;
 
@@ -19,8 +18,6 @@ pub(super) struct Report {
     pub(super) takes: Takes,
     pub(super) rounds: u64,
     pub(super) workloads: Vec<Workload>,
-    /// The files that were written.
-    pub(super) files: Vec<PathBuf>,
 }
 
 /// One shape of batches, made in every way.
@@ -103,46 +100,26 @@ impl fmt::Display for Takes {
     }
 }
 
-/// The heads in a terminal, which is narrower than a page.
-const SHORT_HEAD: [&str; 8] =
-    ["batch", "how", "tokens/s", "speed-up", "data wait", "cores", "memory", "first batch"];
+const HEAD: [&str; 8] = ["batch", "how", "tokens/s", "speed-up", "wait", "cores", "memory", "first"];
 
-const HEAD: [&str; 8] = [
-    "rows × seq_len",
-    "how",
-    "tokens/s",
-    "speed-up",
-    "data wait",
-    "cores busy",
-    "peak memory",
-    "first batch",
-];
+impl Variant {
+    /// The cells of its row.
+    fn row(&self, shape: Shape) -> [String; 8] {
+        let (none, it) = (|| "–".to_owned(), &self.median);
+        [
+            shape.name(),
+            self.variant.name().to_owned(),
+            count(it.tokens_per_second),
+            format!("{:.2}×", self.speed_up),
+            format!("{:.2}%", it.wait_share * 100.0),
+            it.cpu_per_second.map_or_else(none, |cores| format!("{cores:.2}")),
+            it.peak_rss_bytes.map_or_else(none, |bytes| format!("{} MiB", bytes >> 20)),
+            format!("{:.1} ms", it.first_batch_seconds * 1e3),
+        ]
+    }
+}
 
 impl Report {
-    /// The rows of the table.
-    fn rows(&self) -> Vec<[String; 8]> {
-        let none = || "–".to_owned();
-        let row = |workload: &Workload, variant: &Variant| {
-            let it = &variant.median;
-            [
-                workload.shape.name(),
-                variant.variant.name().to_owned(),
-                count(it.tokens_per_second),
-                format!("{:.2}×", variant.speed_up),
-                format!("{:.2}%", it.wait_share * 100.0),
-                it.cpu_per_second.map_or_else(none, |cores| format!("{cores:.2}")),
-                it.peak_rss_bytes.map_or_else(none, |bytes| format!("{} MiB", bytes >> 20)),
-                format!("{:.1} ms", it.first_batch_seconds * 1e3),
-            ]
-        };
-        let rows = |workload| self.rows_of(workload, row);
-        self.workloads.iter().flat_map(rows).collect()
-    }
-
-    fn rows_of<T>(&self, workload: &Workload, row: impl Fn(&Workload, &Variant) -> T) -> Vec<T> {
-        workload.variants.iter().map(|variant| row(workload, variant)).collect()
-    }
-
     /// The title: what was run, in a sentence.
     fn title(&self) -> String {
         let Self { config, cores, takes, rounds, .. } = self;
@@ -158,35 +135,27 @@ impl Report {
         format!("{config}: {batches} batches, the consumer takes {takes}; {rounds} on {cores} cores")
     }
 
-    /// The table for a terminal.
-    pub(super) fn text(&self) -> String {
-        let rows = self.rows();
-        let width = |column: usize| {
-            let cells = rows.iter().map(|row| row[column].as_str()).chain([SHORT_HEAD[column]]);
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    /// The table below its title, in Markdown.
+    pub(super) fn table(&self) -> String {
+        let rows = |workload: &Workload| {
+            workload.variants.iter().map(|variant| variant.row(workload.shape)).collect::<Vec<_>>()
         };
-        let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-        let line = |cells: [&str; 8]| {
-            let pad = |(index, cell): (usize, &str)| match index {
-                0 | 1 => format!("{cell:<0$}", widths[index]),
-                _ => format!("{cell:>0$}", widths[index]),
-            };
-            cells.into_iter().enumerate().map(pad).collect::<Vec<_>>().join("  ") + "\n"
+        let head = [HEAD.map(str::to_owned)];
+        let rows: Vec<_> = head.into_iter().chain(self.workloads.iter().flat_map(rows)).collect();
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let cell = |(column, cell): (usize, &String)| match column {
+            0 | 1 => format!(" {cell:<0$} ", width(column)),
+            _ => format!(" {cell:>0$} ", width(column)),
         };
-        let mut text = self.title() + "\n" + &line(SHORT_HEAD);
-        rows.iter().for_each(|row| text.push_str(&line(row.each_ref().map(String::as_str))));
-        text
-    }
-
-    /// The table as Markdown.
-    pub(super) fn markdown(&self) -> String {
-        let mut text = format!("{}.\n\n| {} |\n|---|---|", self.title(), HEAD.join(" | "));
-        text.push_str(&"---:|".repeat(HEAD.len() - 2));
-        for row in self.rows() {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "\n| {} |", row.join(" | "));
-        }
-        text + "\n"
+        let rule = (0..HEAD.len()).map(|column| match column {
+            0 | 1 => "-".repeat(width(column) + 2),
+            _ => "-".repeat(width(column) + 1) + ":",
+        });
+        let line = |cells: Vec<String>| format!("|{}|", cells.join("|"));
+        let mut lines: Vec<String> =
+            rows.iter().map(|row| line(row.iter().enumerate().map(cell).collect())).collect();
+        lines.insert(1, line(rule.collect()));
+        format!("{}\n\n{}", self.title(), lines.join("\n"))
     }
 }
 
