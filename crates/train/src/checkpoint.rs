@@ -20,13 +20,12 @@ use millstream::cursor::{Cursor, Fingerprint};
 use millstream::error::{Error, Result};
 use millstream::tokenizer::Tokenizer;
 
-mod digests;
 mod files;
 pub(crate) mod fingerprint;
-mod folder;
+pub(crate) mod folder;
 
-use digests::{DIGESTS, Digests};
-use files::Files;
+use files::{Files, seal};
+use folder::DIGESTS;
 
 /// The version of the checkpoint format; unknown versions are refused.
 const VERSION: u32 = 1;
@@ -138,19 +137,13 @@ impl Checkpoint {
         write_synced(&partial.join(STATE), &state)?;
         sync(&partial.join(MODEL))?;
         sync(&partial.join(OPTIMIZER))?;
-        let digests = Digests::compute(&partial, &names).map_err(|e| Error::io(&partial, "read back", e))?;
-        write_synced(&partial.join(DIGESTS), digests.to_text().as_bytes())?;
+        seal(&partial, &names)?;
         sync(&partial)?;
 
         let path = folder::path(parent, contents.state.step);
         folder::put(&partial, &path)?;
         sync(parent)?;
         Ok(path)
-    }
-
-    /// Removes the leftovers of interrupted saves under `parent`.
-    pub(super) fn remove_partial(parent: &Path) -> Result<()> {
-        folder::remove_partial(parent)
     }
 
     /// Returns the newest complete checkpoint under `parent`, if there is one. Unfinished ones are skipped with a
@@ -184,17 +177,6 @@ impl Checkpoint {
     /// [`Error::Io`] if the directory cannot be listed.
     pub fn steps(parent: &Path) -> Result<Vec<u64>> {
         folder::complete(parent)
-    }
-
-    /// Where the checkpoint after `step` is under `parent`.
-    pub(crate) fn path_of(parent: &Path, step: u64) -> PathBuf {
-        folder::path(parent, step)
-    }
-
-    /// Renames the checkpoints after `step`, which a run that continues at `step` would mix with its own, and returns
-    /// their new paths.
-    pub(crate) fn set_aside_after(parent: &Path, step: u64) -> Result<Vec<PathBuf>> {
-        folder::set_aside_after(parent, step)
     }
 
     /// Opens the checkpoint at `path`, which is named for `step`.

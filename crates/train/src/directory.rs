@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, folder};
 use crate::config::{ModelConfig, RunConfig};
 use crate::file_names::{
     CHAT, CHECKPOINTS, CONFIG, CONFIG_COPY, FILES, INIT, METRICS, SAMPLES, SETTINGS, TENSORBOARD, TOKENIZER,
@@ -369,8 +369,7 @@ impl RunDirectory {
                 .and_then(|checkpoint| Ok((checkpoint.load_model(config, tokenizer)?, checkpoint)));
             // A continuing run may have removed the checkpoint meanwhile; then there is a newer one.
             match newest {
-                Some(step) if loaded.is_err() && !Checkpoint::path_of(&self.checkpoints(), step).exists() => {
-                }
+                Some(step) if loaded.is_err() && !folder::path(&self.checkpoints(), step).exists() => {}
                 _ => return loaded,
             }
         }

@@ -13,7 +13,7 @@ use burn::tensor::Device;
 pub(super) use self::step::Attempt;
 pub use self::step::{Step, Submitted};
 pub(super) use self::validate::Validated;
-use crate::checkpoint::{Checkpoint, Contents, State, fingerprint};
+use crate::checkpoint::{Checkpoint, Contents, State, fingerprint, folder};
 use crate::config::RunConfig;
 use crate::cost::{Flops, Memory};
 use crate::device;
@@ -262,7 +262,7 @@ impl<M: LanguageModel> Trainer<M> {
         };
         self.peers.agree(match self.peers.is_first() {
             true => Checkpoint::save(parent, contents, self.config.train.keep),
-            false => Ok(Checkpoint::path_of(parent, self.state.step)),
+            false => Ok(folder::path(parent, self.state.step)),
         })
     }
 

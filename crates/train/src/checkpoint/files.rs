@@ -1,17 +1,56 @@
 //! The files of one checkpoint on disk, checked against their digests before they are used.
+//!
+//! The digests are saved last, so a checkpoint without them is unfinished. Their lines are those of `b3sum`: `b3sum --check
+//! blake3.txt`, run in the checkpoint's directory, checks them too.
 
-use std::io::ErrorKind;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use super::digests::{DIGESTS, Digests};
-use super::folder;
+use super::folder::{self, DIGESTS};
+use millstream::atomic::write_synced;
+use millstream::bounded;
 use millstream::error::{Error, Result, ResumeFrom};
+
+/// Between a digest and the name of its file.
+const SEPARATOR: &str = "  ";
 
 /// A checkpoint's directory.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     directory: PathBuf,
     digests: Digests,
+}
+
+/// The BLAKE3 digest of each file, by its name.
+type Digests = BTreeMap<String, String>;
+
+/// Writes the digests of these files of `directory`.
+pub(super) fn seal(directory: &Path, names: &[&str]) -> Result<()> {
+    let digest = |name: &&str| Ok(((*name).to_owned(), digest(&directory.join(name))?));
+    let digests: io::Result<Digests> = names.iter().map(digest).collect();
+    let digests = digests.map_err(|e| Error::io(directory, "read back", e))?;
+    write_synced(&directory.join(DIGESTS), text(&digests).as_bytes())
+}
+
+fn digest(path: &Path) -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(bounded::open(path)?)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// A line for each file.
+fn text(digests: &Digests) -> String {
+    digests.iter().flat_map(|(name, digest)| [digest, SEPARATOR, name, "\n"]).collect()
+}
+
+/// Reads what [`text`] wrote; `None` if it is anything else.
+fn read(bytes: Vec<u8>) -> Option<Digests> {
+    let found = String::from_utf8(bytes).ok()?;
+    let one =
+        |line: &str| line.split_once(SEPARATOR).map(|(digest, name)| (name.to_owned(), digest.to_owned()));
+    let digests: Digests = found.lines().map(one).collect::<Option<_>>()?;
+    (text(&digests) == found).then_some(digests)
 }
 
 impl Files {
@@ -24,8 +63,7 @@ impl Files {
             }
             _ => Error::io(&path, "read the digests", e),
         })?;
-        let digests = String::from_utf8(bytes).ok().and_then(|text| Digests::from_text(&text));
-        let digests = digests.ok_or_else(|| damaged(directory, DIGESTS, "it is damaged"))?;
+        let digests = read(bytes).ok_or_else(|| damaged(directory, DIGESTS, "it is damaged"))?;
         Ok(Self { directory: directory.to_owned(), digests })
     }
 
@@ -36,9 +74,9 @@ impl Files {
     /// The path of a file, if the file is unchanged.
     pub(super) fn checked(&self, name: &str) -> Result<PathBuf> {
         let path = self.directory.join(name);
-        match self.digests.matches(&self.directory, name) {
-            Ok(true) => Ok(path),
-            Ok(false) => {
+        match digest(&path) {
+            Ok(digest) if self.digests.get(name) == Some(&digest) => Ok(path),
+            Ok(_) => {
                 let problem = format!("it is damaged: its digest is not the one in {DIGESTS}");
                 Err(self.damaged(name, &problem))
             }
@@ -50,7 +88,7 @@ impl Files {
     /// The path of a file that not every checkpoint has, if this one has it.
     pub(super) fn checked_if_any(&self, name: &str) -> Result<Option<PathBuf>> {
         let exists = self.directory.join(name).exists();
-        (exists || self.digests.has(name)).then(|| self.checked(name)).transpose()
+        (exists || self.digests.contains_key(name)).then(|| self.checked(name)).transpose()
     }
 
     /// The error for the file `name` that cannot be used, with the checkpoint that can be used instead.
@@ -81,5 +119,32 @@ fn remedy(directory: &Path) -> (String, Option<Box<ResumeFrom>>) {
             (format!("the checkpoint before it is of step {before}"), Some(Box::new(resume)))
         }
         None => (format!("the checkpoint before it is {}", folder::path(parent, before).display()), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flipped_bit_of_the_list_is_seen() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let directory = directory.path();
+        let write = |name: &str, bytes: &[u8]| std::fs::write(directory.join(name), bytes).expect("written");
+        write("a", b"1");
+        write("b", b"2");
+        seal(directory, &["a", "b"]).expect("sealed");
+        let check = || {
+            let files = Files::open(directory)?;
+            files.checked("a").and(files.checked("b"))
+        };
+        check().expect("whole");
+        let list = std::fs::read(directory.join(DIGESTS)).expect("a list");
+        for bit in 0..list.len() * 8 {
+            let mut list = list.clone();
+            list[bit / 8] ^= 1 << (bit % 8);
+            write(DIGESTS, &list);
+            assert!(check().is_err(), "bit {bit}");
+        }
     }
 }

@@ -3,9 +3,11 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::digests::DIGESTS;
 use crate::file_names::{CHECKPOINTS, CONFIG};
 use millstream::error::{Error, Result};
+
+/// The file with the digests of a checkpoint's others, which is written last.
+pub(super) const DIGESTS: &str = "blake3.txt";
 
 /// The name prefix of checkpoints.
 const NAME: &str = "step-";
@@ -17,7 +19,7 @@ const PARTIAL: &str = ".partial-";
 const ASIDE: &str = "aside-";
 
 /// Where the checkpoint after `step` is.
-pub(super) fn path(parent: &Path, step: u64) -> PathBuf {
+pub(crate) fn path(parent: &Path, step: u64) -> PathBuf {
     parent.join(format!("{NAME}{step:08}"))
 }
 
@@ -64,7 +66,7 @@ pub(super) fn is_complete(path: &Path) -> bool {
 }
 
 /// Renames the checkpoints after `step` and returns their new paths. A run that continues at `step` makes others.
-pub(super) fn set_aside_after(parent: &Path, step: u64) -> Result<Vec<PathBuf>> {
+pub(crate) fn set_aside_after(parent: &Path, step: u64) -> Result<Vec<PathBuf>> {
     let later = steps(parent)?.into_iter().filter(|&later| later > step);
     later.map(|later| set_aside(&path(parent, later))).collect()
 }
@@ -157,7 +159,7 @@ pub(super) fn remove_all_but(parent: &Path, keep: usize) -> Result<()> {
 }
 
 /// Removes the leftovers of interrupted saves, as far as possible.
-pub(super) fn remove_partial(parent: &Path) -> Result<()> {
+pub(crate) fn remove_partial(parent: &Path) -> Result<()> {
     for path in entries(parent)? {
         if name(&path).starts_with(PARTIAL) {
             warn_of(std::fs::remove_dir_all(&path).map_err(|e| Error::io(&path, "remove the directory", e)));

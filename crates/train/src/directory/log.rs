@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::metrics::Metrics;
 use super::tensorboard::{self, TensorBoard};
 use super::{RunDirectory, samples};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::folder;
 use crate::config::RunConfig;
 use crate::events::Observer;
 use crate::file_names::METRICS;
@@ -40,7 +40,7 @@ impl RunLog {
         observer: &mut dyn Observer,
     ) -> Result<Self> {
         let directory = directory.clone().claim()?;
-        for aside in Checkpoint::set_aside_after(&directory.checkpoints(), step)? {
+        for aside in folder::set_aside_after(&directory.checkpoints(), step)? {
             observer.on_message(&format!(
                 "kept a checkpoint of a later step as {}; remove it when you no longer need it",
                 aside.display()

@@ -9,7 +9,7 @@ use futures::future::{Either, select};
 use super::devices::{for_rank, for_whole_run};
 use super::drive::Run;
 use super::ready::ready;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, folder};
 use crate::config::RunConfig;
 use crate::directory::RunDirectory;
 use crate::events::{Observer, Outcome};
@@ -129,7 +129,7 @@ impl Rank {
         if self.peers.is_first() {
             directory = directory.claim()?;
             // Before anything is written: they may fill the disk.
-            Checkpoint::remove_partial(&directory.checkpoints())?;
+            folder::remove_partial(&directory.checkpoints())?;
         }
         let began = directory.config(&[])?.train.init;
         if config.train.init != began {

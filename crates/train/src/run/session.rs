@@ -16,7 +16,7 @@ use tracing::Instrument;
 use super::queue::{Advance, Queue};
 use super::ready::batches_of_step;
 use super::reports::Reports;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, folder};
 use crate::device;
 use crate::directory::{RunDirectory, RunLog};
 use crate::events::{End, Observer, Outcome};
@@ -87,7 +87,7 @@ where
         // A resumed run has the checkpoint of its step already. Rank 0 looks, and tells the other ranks.
         let has_checkpoint = log.is_some() && Checkpoint::steps(&directory.checkpoints())?.contains(&step);
         let has_checkpoint = peers.share(vec![u8::from(has_checkpoint)])?[0] == [1];
-        let saved = has_checkpoint.then(|| (step, Checkpoint::path_of(&directory.checkpoints(), step)));
+        let saved = has_checkpoint.then(|| (step, folder::path(&directory.checkpoints(), step)));
         Ok(Self {
             can_validate: config.train.validate_every > 0,
             queue: Queue::new(peers.is_alone() && device::is_asynchronous(&config.train)),
