@@ -393,3 +393,31 @@ fn more_steps_at_a_resume_raise_the_rates_to_those_of_the_longer_run() {
     // Before the decay begins, a longer run of this schedule has the same rates: nothing is lost.
     assert_eq!(rate(Schedule::Wsd, 20, 5), rate(Schedule::Wsd, 10, 5));
 }
+
+#[test]
+fn steps_that_are_queued_come_one_late_and_are_the_same() {
+    let mut config = config();
+    // Small, so that gradients are clipped.
+    config.train.clip = 0.1;
+    let trainer = || Trainer::new(&config, &ByteTokenizer).expect("a trainer");
+    let (mut now, mut ahead) = (trainer(), trainer());
+    let (mut expected, mut found, mut queued) = (Vec::new(), Vec::new(), None);
+    for step in 0..6 {
+        let batches = vec![batch(&[row(step, 9), row(step + 50, 9)]), batch(&[row(step + 100, 7)])];
+        expected.push(now.step(&batches).expect("a step").expect("targets"));
+        let before = queued.replace(ahead.submit(batches).expect("a step").expect("targets"));
+        found.extend(before.map(|before| ahead.complete(before).expect("a step")));
+        assert!(ahead.submit(nothing().to_vec()).expect("nothing").is_none());
+        assert_eq!(ahead.state().step, u64::from(step) + 1);
+    }
+    found.extend(queued.map(|last| ahead.complete(last).expect("a step")));
+    assert_eq!(expected.len(), found.len());
+    for (expected, found) in expected.iter().zip(&found) {
+        assert_eq!((expected.number, expected.tokens), (found.number, found.tokens));
+        // One multiplies by a number, the other by a tensor of f32.
+        assert!((expected.loss - found.loss).abs() < 1e-5, "{expected:?} {found:?}");
+        assert!((expected.grad_norm / found.grad_norm - 1.0).abs() < 1e-4, "{expected:?} {found:?}");
+    }
+    assert_eq!(now.state().tokens, ahead.state().tokens);
+    assert!(expected.iter().any(|step| step.grad_norm > 0.1), "nothing was clipped");
+}

@@ -2,7 +2,7 @@
 //! of every batch; their gradients and counts are summed here.
 //!
 //! A trainer calls its peers, and does not know how they communicate. There are two collective operations: an
-//! all-gather of bytes ([`Peers::share`]), and an all-reduce of gradients (`sum`). The rest is made of these: the
+//! all-gather of values ([`Peers::share`]), and an all-reduce of gradients (`sum`). The rest is made of these: the
 //! `vote` before a step, an error that ends all ranks at once ([`Peers::agree`]), and the parts of a checkpoint that
 //! come from all ranks. Alone, a rank gets back its own input.
 //!
@@ -18,6 +18,9 @@ mod vote;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 pub(super) use self::sum::has_gradient;
 use self::threads::Member;
@@ -92,27 +95,25 @@ impl Peers {
         matches!(self.link, Link::Alone)
     }
 
-    /// Returns the bytes of all ranks, by their rank. Blocks until all have called it.
+    /// Returns the values of all ranks, by their rank. Blocks until all have called it.
     ///
     /// # Errors
-    /// [`Error::Peer`] if a rank has left.
-    pub(super) fn share(&self, mine: Vec<u8>) -> Result<Vec<Vec<u8>>> {
-        match &self.link {
-            Link::Alone => Ok(vec![mine]),
-            Link::Threads(member) => member.share(mine),
+    /// [`Error::Peer`] if a rank has left, [`Error::Train`] if it shares something else.
+    pub(super) fn share<T: Serialize + DeserializeOwned>(&self, mine: T) -> Result<Vec<T>> {
+        let unlike = |e: &dyn std::fmt::Display| {
+            Error::Train(format!("ranks cannot share their values: {e}; all ranks need the same build"))
+        };
+        let bytes = || {
+            let mut bytes = Vec::new();
+            ciborium::into_writer(&mine, &mut bytes).map_err(|e| unlike(&e)).map(|()| bytes)
+        };
+        let all = match &self.link {
+            Link::Alone => return Ok(vec![mine]),
+            Link::Threads(member) => member.share(bytes()?)?,
             #[cfg(feature = "mpi")]
-            Link::Mpi(mpi) => Ok(mpi.share(mine)),
-        }
-    }
-
-    /// [`share`](Self::share), of numbers.
-    ///
-    /// # Errors
-    /// As [`share`](Self::share).
-    pub(super) fn share_numbers(&self, mine: &[f64]) -> Result<Vec<Vec<f64>>> {
-        let number = |bytes: &[u8; 8]| f64::from_le_bytes(*bytes);
-        let all = self.share(mine.iter().flat_map(|number| number.to_le_bytes()).collect())?;
-        Ok(all.iter().map(|bytes| bytes.as_chunks().0.iter().map(number).collect()).collect())
+            Link::Mpi(mpi) => mpi.share(bytes()?),
+        };
+        all.iter().map(|bytes| ciborium::from_reader(bytes.as_slice()).map_err(|e| unlike(&e))).collect()
     }
 
     /// Returns `mine` if no rank has failed. Blocks until all have called it.
@@ -120,8 +121,8 @@ impl Peers {
     /// # Errors
     /// The error of the lowest rank that has failed, on that rank; [`Error::Peer`] on all others.
     pub fn agree<T>(&self, mine: Result<T>) -> Result<T> {
-        match self.share(vec![u8::from(mine.is_err())]) {
-            Ok(all) => self.unless_failed(mine, &all.iter().map(|failed| failed == &[1]).collect::<Vec<_>>()),
+        match self.share(mine.is_err()) {
+            Ok(failed) => self.unless_failed(mine, &failed),
             Err(left) => mine.and(Err(left)),
         }
     }

@@ -4,8 +4,7 @@
 //! |---|---|
 //! | `ready`, `devices` | the checks before a run begins; the part of a run that each device has |
 //! | `replicas`, `rank` | a rank for each device of this process; one rank: its trainer and its loader |
-//! | `drive`, `session` | the work before and after the steps; the loop over them |
-//! | `queue` | steps queued on a device |
+//! | `session` | the loop over the steps, and the work before and after it |
 //! | `reports`, `clock` | the reports of a session; how its time was spent |
 
 use std::future::Future;
@@ -22,17 +21,15 @@ use millstream::tokenizer::Tokenizer;
 
 mod clock;
 mod devices;
-mod drive;
-mod queue;
 mod rank;
 mod ready;
 mod replicas;
 mod reports;
 mod session;
 
-pub use drive::drive;
 use rank::{Beginning, Rank};
 pub use ready::ready;
+pub use session::drive;
 
 /// Trains a new model from `config`, in the directory `train.out`.
 ///

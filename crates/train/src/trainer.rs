@@ -10,9 +10,7 @@ use std::time::Duration;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 
-pub(super) use self::step::Attempt;
 pub use self::step::{Step, Submitted};
-pub(super) use self::validate::Validated;
 use crate::checkpoint::{Checkpoint, Contents, State, fingerprint, folder};
 use crate::config::RunConfig;
 use crate::cost::{Flops, Memory};

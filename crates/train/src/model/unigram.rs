@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use super::scope::Scope;
 use millstream::batch::Batch;
 use millstream::error::{Error, Result};
 
 /// How often each id was a target.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unigram {
     counts: Vec<u64>,
 }
@@ -54,10 +56,9 @@ impl Unigram {
         self.counts.iter().flat_map(|count| count.to_le_bytes()).collect()
     }
 
-    /// Adds other counts, as [`to_bytes`](Self::to_bytes) writes them.
-    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
-        let more = bytes.as_chunks::<8>().0.iter().map(|count| u64::from_le_bytes(*count));
-        self.counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
+    /// Adds other counts.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
     }
 
     /// Reads the counts that a checkpoint has at `path`.

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::events::SourceLoss;
 use crate::model::Scope;
 use millstream::batch::Batch;
 
 /// The losses of targets, added up.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LossSums {
     all: Sum,
     /// By the source's place in the config. Only what came from a file has a source.
     sources: BTreeMap<usize, Sum>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Sum {
     nats: f64,
     tokens: usize,
@@ -24,6 +26,11 @@ impl Sum {
     fn add(&mut self, losses: &[f32]) {
         self.nats += losses.iter().copied().map(f64::from).sum::<f64>();
         self.tokens += losses.len();
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.nats += other.nats;
+        self.tokens += other.tokens;
     }
 }
 
@@ -45,23 +52,11 @@ impl LossSums {
         }
     }
 
-    /// All sums in a row: of all targets, and of each source.
-    pub(crate) fn to_numbers(&self) -> Vec<f64> {
-        let sources =
-            self.sources.iter().flat_map(|(source, sum)| [*source as f64, sum.nats, sum.tokens as f64]);
-        [self.all.nats, self.all.tokens as f64].into_iter().chain(sources).collect()
-    }
-
-    /// Adds the numbers of another, from [`to_numbers`](Self::to_numbers).
-    pub(crate) fn add_numbers(&mut self, numbers: &[f64]) {
-        let add = |sum: &mut Sum, nats: f64, tokens: f64| {
-            sum.nats += nats;
-            sum.tokens += tokens as usize;
-        };
-        let [nats, tokens, sources @ ..] = numbers else { return };
-        add(&mut self.all, *nats, *tokens);
-        for [source, nats, tokens] in sources.as_chunks().0 {
-            add(self.sources.entry(*source as usize).or_default(), *nats, *tokens);
+    /// Adds the losses of other targets.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.all.join(&other.all);
+        for (source, sum) in &other.sources {
+            self.sources.entry(*source).or_default().join(sum);
         }
     }
 
@@ -89,25 +84,5 @@ impl LossSums {
             Some((names.get(*source)?.clone(), loss))
         };
         self.sources.iter().filter_map(named).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sums_of_ranks_add_up() {
-        let sums = |sources: &[(usize, f64, usize)]| {
-            let sum = |&(source, nats, tokens): &(usize, f64, usize)| (source, Sum { nats, tokens });
-            let sources: BTreeMap<_, _> = sources.iter().map(sum).collect();
-            let nats = sources.values().map(|sum| sum.nats).sum();
-            LossSums { all: Sum { nats, tokens: sources.values().map(|sum| sum.tokens).sum() }, sources }
-        };
-        let mut whole = LossSums::default();
-        for rank in [sums(&[(0, 1.5, 3), (2, 0.5, 1)]), sums(&[]), sums(&[(1, 2.0, 4), (2, 0.25, 2)])] {
-            whole.add_numbers(&rank.to_numbers());
-        }
-        assert_eq!(whole, sums(&[(0, 1.5, 3), (1, 2.0, 4), (2, 0.75, 3)]));
     }
 }

@@ -36,7 +36,7 @@ impl Peers {
         };
         let mine = self.agree(mine)?;
         let json = mine.as_ref().filter(|_| is_shared).and_then(|tokenizer| tokenizer.tokenizer_json());
-        let json = self.share(json.unwrap_or_default().as_bytes().to_vec())?;
+        let json = self.share(json.unwrap_or_default().to_owned())?;
         self.agree(match mine {
             Some(tokenizer) => Ok(tokenizer),
             None => learned(config, &json[0]).await,
@@ -45,10 +45,10 @@ impl Peers {
 }
 
 /// The tokenizer that another rank has learned, from its `tokenizer.json`.
-async fn learned(config: &Config, json: &[u8]) -> Result<Arc<dyn Tokenizer>> {
+async fn learned(config: &Config, json: &str) -> Result<Arc<dyn Tokenizer>> {
     let failed = |e| Error::io(std::env::temp_dir(), "write the tokenizer of rank 0", e);
     let mut file = tempfile::NamedTempFile::new().map_err(failed)?;
-    file.write_all(json).map_err(failed)?;
+    file.write_all(json.as_bytes()).map_err(failed)?;
     let tokenizer = config.tokenizer.clone().with_json(file.path().to_owned());
     open_tokenizer(&Config { tokenizer, ..config.clone() }).await
 }

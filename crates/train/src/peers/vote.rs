@@ -3,11 +3,13 @@
 //! A rank that is asked to stop, or whose batch is bad, says so here, where all ranks meet. Then no rank makes the
 //! step, and all are at the end of the step before.
 
+use serde::{Deserialize, Serialize};
+
 use super::Peers;
 use millstream::error::{Error, Result};
 
 /// A rank's request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// A step of its batches.
     Step,
@@ -19,8 +21,14 @@ pub(crate) enum Request {
     Stop,
 }
 
+impl Request {
+    fn has_ended(self) -> bool {
+        matches!(self, Self::LastStep | Self::End)
+    }
+}
+
 /// A rank's part in a step.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Vote {
     pub(crate) request: Request,
     /// How many targets its batches have.
@@ -29,6 +37,12 @@ pub(crate) struct Vote {
     pub(crate) flops: f64,
     /// For each parameter of the model, whether it has a gradient. It may end early: the others have none.
     pub(crate) has_gradient: Vec<bool>,
+}
+
+impl Vote {
+    pub(crate) fn without_batches(request: Request) -> Self {
+        Self { request, tokens: 0, flops: 0.0, has_gradient: Vec::new() }
+    }
 }
 
 /// All ranks' batches together.
@@ -40,48 +54,39 @@ pub(crate) struct Total {
     pub(crate) has_gradient: Vec<bool>,
 }
 
-/// The decision of all votes, the same on every rank.
+/// The decision of all ranks, the same on each: a step, as far as it has come, or why there is none.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Decision {
+pub(crate) enum Decision<S> {
     /// A step of all ranks' batches together.
-    Step(Total),
+    Step(S),
+    /// The batches have no targets.
+    WithoutTargets,
     /// No rank has batches left.
     End,
     /// This rank was asked to stop, and maybe others.
     Stop { rank: usize },
 }
 
-/// The number of a rank that has failed, where others have their request.
-const FAILED: f64 = -1.0;
-
-impl Request {
-    const ALL: [Self; 4] = [Self::Step, Self::LastStep, Self::End, Self::Stop];
-
-    fn has_ended(self) -> bool {
-        matches!(self, Self::LastStep | Self::End)
-    }
-}
-
-impl Vote {
-    pub(crate) fn without_batches(request: Request) -> Self {
-        Self { request, tokens: 0, flops: 0.0, has_gradient: Vec::new() }
-    }
-
-    /// Counts are exact up to 2^53.
-    fn to_numbers(&self) -> Vec<f64> {
-        let gradients = self.has_gradient.iter().map(|&has| f64::from(u8::from(has)));
-        [f64::from(self.request as u8), self.tokens as f64, self.flops].into_iter().chain(gradients).collect()
-    }
-
-    /// `None` of a rank that has failed.
-    fn from_numbers(numbers: &[f64]) -> Option<Self> {
-        let [request, tokens, flops, gradients @ ..] = numbers else { return None };
-        Some(Self {
-            request: *Request::ALL.get(*request as usize)?,
-            tokens: *tokens as usize,
-            flops: *flops,
-            has_gradient: gradients.iter().map(|&has| has > 0.0).collect(),
+impl<S> Decision<S> {
+    /// Goes on with the step, if there is one.
+    pub(crate) fn and_then<T>(self, go_on: impl FnOnce(S) -> Result<T>) -> Result<Decision<T>> {
+        Ok(match self {
+            Self::Step(step) => Decision::Step(go_on(step)?),
+            Self::WithoutTargets => Decision::WithoutTargets,
+            Self::End => Decision::End,
+            Self::Stop { rank } => Decision::Stop { rank },
         })
+    }
+
+    /// The step, for a caller that cannot stop its peers.
+    pub(crate) fn step(self) -> Result<Option<S>> {
+        match self {
+            Self::Step(step) => Ok(Some(step)),
+            Self::WithoutTargets | Self::End => Ok(None),
+            Self::Stop { rank } => {
+                Err(Error::Train(format!("rank {rank} was asked to stop, so there is no step")))
+            }
+        }
     }
 }
 
@@ -90,14 +95,12 @@ impl Peers {
     ///
     /// # Errors
     /// As [`agree`](Self::agree). [`Error::Train`] if some ranks have batches and others have none left.
-    pub(crate) fn vote(&self, mine: Result<Vote>) -> Result<Decision> {
-        let numbers = mine.as_ref().map_or_else(|_| vec![FAILED], Vote::to_numbers);
-        let all = match self.share_numbers(&numbers) {
+    pub(crate) fn vote(&self, mine: Result<Vote>) -> Result<Decision<Total>> {
+        let all = match self.share(mine.as_ref().ok().cloned()) {
             Ok(all) => all,
             Err(left) => return mine.and(Err(left)),
         };
-        let all: Vec<Option<Vote>> = all.iter().map(|numbers| Vote::from_numbers(numbers)).collect();
-        let failed = all.iter().map(Option::is_none).collect::<Vec<_>>();
+        let failed: Vec<bool> = all.iter().map(Option::is_none).collect();
         self.unless_failed(mine, &failed)?;
         let all: Vec<Vote> = all.into_iter().flatten().collect();
         decide(&all).map_err(|problem| self.fail(Error::Train(problem)))
@@ -105,7 +108,7 @@ impl Peers {
 }
 
 /// The decision of all votes, or why there is none.
-fn decide(all: &[Vote]) -> Result<Decision, String> {
+fn decide(all: &[Vote]) -> Result<Decision<Total>, String> {
     let first = |request: Request| all.iter().position(|vote| vote.request == request);
     if let Some(rank) = first(Request::Stop) {
         return Ok(Decision::Stop { rank });
@@ -122,11 +125,12 @@ fn decide(all: &[Vote]) -> Result<Decision, String> {
     }
     let parameters = all.iter().map(|vote| vote.has_gradient.len()).max().unwrap_or(0);
     let has = |at: usize| all.iter().any(|vote| vote.has_gradient.get(at) == Some(&true));
-    Ok(Decision::Step(Total {
+    let total = Total {
         tokens: all.iter().map(|vote| vote.tokens).sum(),
         flops: all.iter().map(|vote| vote.flops).sum(),
         has_gradient: (0..parameters).map(has).collect(),
-    }))
+    };
+    Ok(if total.tokens > 0 { Decision::Step(total) } else { Decision::WithoutTargets })
 }
 
 #[cfg(test)]
@@ -135,15 +139,6 @@ mod tests {
 
     fn vote(request: Request, tokens: usize) -> Vote {
         Vote { request, tokens, flops: 0.5 * tokens as f64, has_gradient: vec![tokens > 0, false] }
-    }
-
-    #[test]
-    fn votes_come_back_from_numbers() {
-        for (tokens, request) in Request::ALL.into_iter().enumerate() {
-            let vote = vote(request, tokens);
-            assert_eq!(Vote::from_numbers(&vote.to_numbers()), Some(vote));
-        }
-        assert_eq!(Vote::from_numbers(&[FAILED]), None);
     }
 
     #[test]
@@ -164,8 +159,9 @@ mod tests {
 
     #[test]
     fn a_rank_without_targets_takes_part() {
-        let decided = decide(&[Vote::without_batches(Request::Step), vote(Request::Step, 2)]);
+        let none = || Vote::without_batches(Request::Step);
         let step = Decision::Step(Total { tokens: 2, flops: 1.0, has_gradient: vec![true, false] });
-        assert_eq!(decided, Ok(step));
+        assert_eq!(decide(&[none(), vote(Request::Step, 2)]), Ok(step));
+        assert_eq!(decide(&[none(), none()]), Ok(Decision::WithoutTargets));
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures::future::{Either, select};
 
 use super::devices::{for_rank, for_whole_run};
-use super::drive::Run;
 use super::ready::ready;
+use super::session::Session;
 use crate::checkpoint::{Checkpoint, folder};
 use crate::config::RunConfig;
 use crate::directory::RunDirectory;
@@ -83,8 +83,8 @@ impl Rank {
         let Begun { config, trainer, loader, directory } = self.peers.agree(begun)?;
         observer.on_open(&loader.watch());
         let (own, watch) = (self.own(&config), Some(loader.watch()));
-        let run = Run { trainer, config, directory: &directory, watch, observer };
-        run.drive(loader, async || held_out(&own.data, &self.tokenizer).await, stop).await
+        let held_out = async || held_out(&own.data, &self.tokenizer).await;
+        Session::open(trainer, &config, &directory, watch, observer, held_out)?.run(loader, stop).await
     }
 
     /// Begins a run. The first rank makes the directory.

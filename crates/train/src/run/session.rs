@@ -13,16 +13,16 @@ use futures::future::{Either, poll_immediate, select};
 use futures::{Stream, StreamExt};
 use tracing::Instrument;
 
-use super::queue::{Advance, Queue};
 use super::ready::batches_of_step;
 use super::reports::Reports;
 use crate::checkpoint::{Checkpoint, folder};
+use crate::config::RunConfig;
 use crate::device;
 use crate::directory::{RunDirectory, RunLog};
-use crate::events::{End, Observer, Outcome};
+use crate::events::{End, Observer, Outcome, Validation};
 use crate::model::LanguageModel;
-use crate::peers::Request;
-use crate::trainer::{Attempt, Step, Trainer, Validated};
+use crate::peers::{Decision, Request};
+use crate::trainer::{Step, Submitted, Trainer};
 use millstream::batch::Batch;
 use millstream::error::{Error, Result, ResumeFrom};
 use millstream::loader::Watch;
@@ -30,6 +30,29 @@ use millstream::meter::stage_span;
 
 /// After this many steps in a row without targets, the run assumes that none will ever come.
 const MOST_WITHOUT_TARGETS: u32 = 1000;
+
+/// Trains on `batches` until the steps or the data end, or `stop` is ready. It does what [`run`](crate::run()) and
+/// [`resume`](crate::resume) do, for custom batches and models. `held_out` opens a new stream for each validation, or
+/// returns `None`.
+///
+/// # Errors
+/// As [`run`](crate::run()).
+pub async fn drive<M, S, V>(
+    trainer: Trainer<M>,
+    directory: &RunDirectory,
+    batches: S,
+    held_out: impl AsyncFnMut() -> Result<Option<V>>,
+    observer: &mut dyn Observer,
+    stop: impl Future<Output = ()>,
+) -> Result<Outcome>
+where
+    M: LanguageModel,
+    S: Stream<Item = Result<Batch>> + Unpin,
+    V: Stream<Item = Result<Batch>> + Unpin,
+{
+    let config = trainer.config().clone();
+    Session::open(trainer, &config, directory, None, observer, held_out)?.run(batches, stop).await
+}
 
 #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Next {
@@ -52,7 +75,11 @@ where
 
 pub(super) struct Session<'a, M, H> {
     trainer: Trainer<M>,
-    queue: Queue,
+    /// Whether the device computes while the host goes on: the next step is then queued before the result of the one
+    /// before is awaited. Only a process without peers can be ahead: peers must communicate in the same order, and a step
+    /// that is queued is finished when a batch is late, which differs between ranks.
+    is_ahead: bool,
+    queued: Option<Submitted>,
     /// How many batches this process takes for a step.
     accumulate: usize,
     directory: RunDirectory,
@@ -74,27 +101,46 @@ where
     V: Stream<Item = Result<Batch>> + Unpin,
     H: AsyncFnMut() -> Result<Option<V>>,
 {
-    pub(super) fn new(
+    /// Opens the run's log. `config` is of the whole run, where the trainer has that of its rank. `watch` is of the loader,
+    /// if the batches come from one.
+    pub(super) fn open(
         trainer: Trainer<M>,
-        directory: RunDirectory,
-        log: Option<RunLog>,
+        config: &RunConfig,
+        directory: &RunDirectory,
+        watch: Option<Watch>,
         observer: &'a mut dyn Observer,
         held_out: H,
-        watch: Option<Watch>,
     ) -> Result<Self> {
-        let (config, peers) = (trainer.config(), trainer.peers());
-        let step = trainer.state().step;
+        trainer.check_equal()?;
+        let (train, peers, step) = (&trainer.config().train, trainer.peers(), trainer.state().step);
+        let log = match peers.is_first() {
+            true => RunLog::open(directory, config, step, trainer.cursor(), observer).map(Some),
+            false => Ok(None),
+        };
+        let log = peers.agree(log)?;
+        if step >= train.steps {
+            observer.on_message(&format!(
+                "the run is finished: it has done {step} of {} steps; raise train.steps to go on",
+                train.steps
+            ));
+            observer.on_resumable(&ResumeFrom {
+                run: directory.path().to_owned(),
+                step: None,
+                settings: vec![format!("train.steps={}", step.saturating_mul(2))],
+            });
+        }
         // A resumed run has the checkpoint of its step already. Rank 0 looks, and tells the other ranks.
         let has_checkpoint = log.is_some() && Checkpoint::steps(&directory.checkpoints())?.contains(&step);
-        let has_checkpoint = peers.share(vec![u8::from(has_checkpoint)])?[0] == [1];
+        let has_checkpoint = peers.share(has_checkpoint)?[0];
         let saved = has_checkpoint.then(|| (step, folder::path(&directory.checkpoints(), step)));
         Ok(Self {
-            can_validate: config.train.validate_every > 0,
-            queue: Queue::new(peers.is_alone() && device::is_asynchronous(&config.train)),
-            accumulate: batches_of_step(config, peers.world().size)?,
+            can_validate: train.validate_every > 0,
+            is_ahead: peers.is_alone() && device::is_asynchronous(train),
+            queued: None,
+            accumulate: batches_of_step(trainer.config(), peers.world().size)?,
             reports: Reports::new(observer, log, watch, trainer.state().tokens),
             trainer,
-            directory,
+            directory: directory.clone(),
             held_out,
             began: step,
             failure: None,
@@ -103,11 +149,20 @@ where
     }
 
     /// Trains until the steps or the data end, or `stop` is ready.
-    pub(super) async fn steps<S>(
-        &mut self,
-        mut batches: S,
-        mut stop: Pin<&mut impl Future<Output = ()>>,
-    ) -> Result<End>
+    pub(super) async fn run<S>(mut self, batches: S, stop: impl Future<Output = ()>) -> Result<Outcome>
+    where
+        S: Stream<Item = Result<Batch>> + Unpin,
+    {
+        let (mut stop, peers) = (pin!(stop), self.trainer.peers().clone());
+        let end = self.steps(batches, stop.as_mut()).await;
+        peers.note_failure(match end {
+            Ok(end) => self.finish(end, stop).await,
+            Err(error) => Err(error),
+        })
+    }
+
+    /// Does all steps, and returns why there are no more.
+    async fn steps<S>(&mut self, mut batches: S, mut stop: Pin<&mut impl Future<Output = ()>>) -> Result<End>
     where
         S: Stream<Item = Result<Batch>> + Unpin,
     {
@@ -127,14 +182,13 @@ where
             self.trainer.waited(waited);
             is_last = request == Request::LastStep;
             match self.advance(collected, request, waited)? {
-                Advance::Done(Attempt::Step(step)) => self.report(&step),
-                Advance::Queued => {}
-                Advance::Done(Attempt::DataEnded) => return Ok(End::DataEnded),
-                Advance::Done(Attempt::Interrupted { rank }) => {
+                Decision::Step(done) => done.iter().for_each(|step| self.report(step)),
+                Decision::End => return Ok(End::DataEnded),
+                Decision::Stop { rank } => {
                     self.say_stopped(rank);
                     return Ok(End::Interrupted);
                 }
-                Advance::Done(Attempt::WithoutTargets) => {
+                Decision::WithoutTargets => {
                     without_targets += 1;
                     if without_targets == MOST_WITHOUT_TARGETS {
                         // All ranks count the same steps, and stop at the same one.
@@ -186,12 +240,24 @@ where
         Ok((collected, Request::Step))
     }
 
-    /// Does a step on the batches, if all ranks agree to.
-    fn advance(&mut self, batches: Vec<Batch>, request: Request, waited: Duration) -> Result<Advance> {
+    /// Does a step on the batches, if all ranks agree to. It may be queued: then the one before is done, if there was one.
+    fn advance(
+        &mut self,
+        batches: Vec<Batch>,
+        request: Request,
+        waited: Duration,
+    ) -> Result<Decision<Option<Step>>> {
         let began = Instant::now();
         let advanced = stage_span!("trainer", "step").in_scope(|| match request {
-            Request::Step | Request::LastStep => self.queue.advance(&mut self.trainer, batches, request),
-            Request::End | Request::Stop => self.trainer.decline(Ok(request)).map(Advance::Done),
+            Request::End | Request::Stop => self.trainer.decline(Ok(request)),
+            _ if !self.is_ahead => self.trainer.attempt(&batches, request)?.and_then(|step| Ok(Some(step))),
+            _ => match self.trainer.submit(batches)? {
+                None => Ok(Decision::WithoutTargets),
+                Some(submitted) => {
+                    let before = self.queued.replace(submitted);
+                    before.map(|before| self.trainer.complete(before)).transpose().map(Decision::Step)
+                }
+            },
         });
         self.reports.pass(waited, began.elapsed());
         self.reports.sum(self.trainer.take_summed());
@@ -257,11 +323,10 @@ where
     /// Waits for the queued step, if there is one, and reports it.
     fn finish_queued(&mut self) -> Result<()> {
         let began = Instant::now();
-        let step = self.queue.finish(&mut self.trainer).map_err(|e| self.with_remedy(e))?;
+        let step = self.queued.take().map(|queued| self.trainer.complete(queued)).transpose();
+        let step = step.map_err(|e| self.with_remedy(e))?;
         self.reports.pass(Duration::ZERO, began.elapsed());
-        if let Some(step) = step {
-            self.report(&step);
-        }
+        step.iter().for_each(|step| self.report(step));
         Ok(())
     }
 
@@ -283,17 +348,17 @@ where
                 self.fail(Err(error));
                 return Ok(false);
             }
-            Ok(Validated::Interrupted { rank }) => {
+            Ok(Decision::Stop { rank }) => {
                 self.say_stopped(rank);
                 return Ok(false);
             }
-            Ok(Validated::Done(validation)) => {
+            Ok(Decision::Step(validation)) => {
                 // A checkpoint of this step, if there is one, was saved without it.
                 self.saved = None;
                 let reported = self.reports.validation(&validation);
                 self.fail(reported);
             }
-            Ok(Validated::WithoutTargets) => {
+            Ok(Decision::WithoutTargets | Decision::End) => {
                 self.can_validate = false;
                 self.reports.observer.on_message(
                     "no held-out batches: there is no validation; pipeline.holdout sets some aside",
@@ -304,18 +369,20 @@ where
     }
 
     /// The loss on the held-out batches, unless `stop` is ready while they are opened or awaited.
-    async fn validated(&mut self, mut stop: Pin<&mut impl Future<Output = ()>>) -> Result<Validated> {
+    async fn validated(
+        &mut self,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Decision<Validation>> {
         let (held_out, is_asked) = match select(pin!((self.held_out)()), stop.as_mut()).await {
             Either::Left((held_out, _)) => (held_out, false),
             Either::Right(_) => (Ok(None), true),
         };
         let peers = self.trainer.peers();
         let held_out = peers.agree(held_out)?;
-        let asked = peers.share(vec![u8::from(is_asked)])?;
-        if let Some(rank) = asked.iter().position(|asked| *asked == [1]) {
-            return Ok(Validated::Interrupted { rank });
+        if let Some(rank) = peers.share(is_asked)?.iter().position(|is_asked| *is_asked) {
+            return Ok(Decision::Stop { rank });
         }
-        let Some(batches) = held_out else { return Ok(Validated::WithoutTargets) };
+        let Some(batches) = held_out else { return Ok(Decision::WithoutTargets) };
         let span = stage_span!("trainer", "validate");
         self.trainer.validate_until(batches, stop).instrument(span).await
     }
@@ -376,11 +443,7 @@ where
     }
 
     /// Ends the session: validates and saves its last step.
-    pub(super) async fn finish(
-        mut self,
-        mut end: End,
-        stop: Pin<&mut impl Future<Output = ()>>,
-    ) -> Result<Outcome> {
+    async fn finish(mut self, mut end: End, stop: Pin<&mut impl Future<Output = ()>>) -> Result<Outcome> {
         self.finish_queued()?;
         if end == End::DataEnded {
             let (step, steps) = (self.trainer.state().step, self.trainer.config().train.steps);

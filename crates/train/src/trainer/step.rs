@@ -1,7 +1,6 @@
 //! One optimizer step: gradients, their norm, and the new parameters.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::time::Instant;
 
 use burn::optim::GradientsParams;
@@ -51,33 +50,6 @@ pub struct Submitted {
     results: Reading,
 }
 
-/// The result of an attempted step over the batches of all ranks. Without [`Step`](Self::Step) nothing was stepped.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Attempt {
-    Step(Step),
-    /// The batches have no targets.
-    WithoutTargets,
-    /// No rank has batches.
-    DataEnded,
-    /// This rank was asked to stop.
-    Interrupted {
-        rank: usize,
-    },
-}
-
-impl Attempt {
-    /// The step, for a caller that cannot stop its peers.
-    fn step(self) -> Result<Option<Step>> {
-        match self {
-            Self::Step(step) => Ok(Some(step)),
-            Self::WithoutTargets | Self::DataEnded => Ok(None),
-            Self::Interrupted { rank } => {
-                Err(Error::Train(format!("rank {rank} was asked to stop, so there is no step")))
-            }
-        }
-    }
-}
-
 /// The gradients of a step, and the numbers that are known before its losses are read.
 struct StepGradients {
     /// The sum over this process's batches, and after the peers have summed, over all.
@@ -106,33 +78,29 @@ impl<M: LanguageModel> Trainer<M> {
     ///
     /// # Errors
     /// As [`step`](Self::step).
-    pub(crate) fn attempt(&mut self, batches: &[Batch], request: Request) -> Result<Attempt> {
+    pub(crate) fn attempt(&mut self, batches: &[Batch], request: Request) -> Result<Decision<Step>> {
         let began = Instant::now();
-        let gradients = match self.gradients(batches, request)? {
-            ControlFlow::Continue(gradients) => gradients,
-            ControlFlow::Break(attempt) => return Ok(attempt),
-        };
-        let norm = global_norm(self.model(), &gradients.params);
-        let results = read(self.results(&gradients, norm))?;
-        let (losses, norm) = self.summed_losses(&results, batches)?;
-        if !norm.is_finite() {
-            return Err(self.diverged(self.state.step + 1, batches));
-        }
-        let (factor, flops) = (self.optimizer.factor(norm, gradients.tokens), gradients.flops);
-        let lr = self.apply(gradients, &factor, batches);
-        self.state.seconds += began.elapsed().as_secs_f64();
-        Ok(Attempt::Step(self.finish_step(self.state.step, lr, &losses, norm, flops)))
+        self.gradients(batches, request)?.and_then(|gradients| {
+            let norm = global_norm(self.model(), &gradients.params);
+            let results = read(self.results(&gradients, norm))?;
+            let (losses, norm) = self.summed_losses(&results, batches)?;
+            if !norm.is_finite() {
+                return Err(self.diverged(self.state.step + 1, batches));
+            }
+            let (factor, flops) = (self.optimizer.factor(norm, gradients.tokens), gradients.flops);
+            let lr = self.apply(gradients, &factor, batches);
+            self.state.seconds += began.elapsed().as_secs_f64();
+            Ok(self.finish_step(self.state.step, lr, &losses, norm, flops))
+        })
     }
 
     /// Tells the peers that this rank has no batches, or has failed, so that there is no step.
     ///
     /// # Errors
     /// The error of `request`; [`Error::Peer`] if another rank has failed.
-    pub(crate) fn decline(&mut self, request: Result<Request>) -> Result<Attempt> {
-        match self.decide(request.map(Vote::without_batches))? {
-            ControlFlow::Break(attempt) => Ok(attempt),
-            ControlFlow::Continue(_) => unreachable!("there is no step if a rank wants none"),
-        }
+    pub(crate) fn decline<S>(&mut self, request: Result<Request>) -> Result<Decision<S>> {
+        let decision = self.decide(request.map(Vote::without_batches))?;
+        decision.and_then(|_| unreachable!("there is no step if a rank wants none"))
     }
 
     /// Queues the work of one optimizer step on the device, as [`step`](Self::step) does, and does not wait for it.
@@ -143,22 +111,21 @@ impl<M: LanguageModel> Trainer<M> {
     /// As [`step`](Self::step), but for the gradient's norm. The model is then unchanged.
     pub fn submit(&mut self, batches: Vec<Batch>) -> Result<Option<Submitted>> {
         let began = Instant::now();
-        let gradients = match self.gradients(&batches, Request::Step)? {
-            ControlFlow::Continue(gradients) => gradients,
-            ControlFlow::Break(attempt) => return attempt.step().map(|_| None),
-        };
-        let norm = global_norm(self.model(), &gradients.params);
-        let factor = match &norm {
-            Some(norm) => self.optimizer.factor_on_device(norm.clone(), gradients.tokens),
-            None => self.optimizer.factor(0.0, gradients.tokens),
-        };
-        let results = self.results(&gradients, norm);
-        let flops = gradients.flops;
-        let lr = self.apply(gradients, &factor, &batches);
-        // The read is queued here, ahead of the next step's work.
-        let results = Reading::begin(results);
-        self.state.seconds += began.elapsed().as_secs_f64();
-        Ok(Some(Submitted { batches, number: self.state.step, lr, flops, results }))
+        let submitted = self.gradients(&batches, Request::Step)?.and_then(|gradients| {
+            let norm = global_norm(self.model(), &gradients.params);
+            let factor = match &norm {
+                Some(norm) => self.optimizer.factor_on_device(norm.clone(), gradients.tokens),
+                None => self.optimizer.factor(0.0, gradients.tokens),
+            };
+            let results = self.results(&gradients, norm);
+            let flops = gradients.flops;
+            let lr = self.apply(gradients, &factor, &batches);
+            // The read is queued here, ahead of the next step's work.
+            let results = Reading::begin(results);
+            self.state.seconds += began.elapsed().as_secs_f64();
+            Ok(Submitted { batches, number: self.state.step, lr, flops, results })
+        });
+        submitted?.step()
     }
 
     /// Waits for a submitted step, and returns its result.
@@ -178,31 +145,24 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     /// The gradients over all ranks' batches, if there is a step.
-    fn gradients(
-        &mut self,
-        batches: &[Batch],
-        request: Request,
-    ) -> Result<ControlFlow<Attempt, StepGradients>> {
+    fn gradients(&mut self, batches: &[Batch], request: Request) -> Result<Decision<StepGradients>> {
         let own = match self.own_gradients(batches) {
             Ok(own) => own,
-            Err(error) => return self.decline(Err(error)).map(ControlFlow::Break),
+            Err(error) => return self.decline(Err(error)),
         };
         let has_gradient = has_gradient(self.model(), &own.params);
         let vote = Vote { request, tokens: own.tokens, flops: own.flops, has_gradient };
-        let total = match self.decide(Ok(vote))? {
-            ControlFlow::Continue(total) => total,
-            ControlFlow::Break(attempt) => {
-                if attempt == Attempt::WithoutTargets {
-                    self.cursor = batches.last().map(|batch| batch.cursor().clone()).or(self.cursor.take());
-                }
-                return Ok(ControlFlow::Break(attempt));
-            }
-        };
-        let began = Instant::now();
-        let span = stage_span!("trainer", "sum");
-        let params = span.in_scope(|| self.peers.sum(self.model(), own.params, &total.has_gradient))?;
-        self.summed += began.elapsed();
-        Ok(ControlFlow::Continue(StepGradients { params, tokens: total.tokens, flops: total.flops, ..own }))
+        let decision = self.decide(Ok(vote))?;
+        if decision == Decision::WithoutTargets {
+            self.cursor = batches.last().map(|batch| batch.cursor().clone()).or(self.cursor.take());
+        }
+        decision.and_then(|total| {
+            let began = Instant::now();
+            let span = stage_span!("trainer", "sum");
+            let params = span.in_scope(|| self.peers.sum(self.model(), own.params, &total.has_gradient))?;
+            self.summed += began.elapsed();
+            Ok(StepGradients { params, tokens: total.tokens, flops: total.flops, ..own })
+        })
     }
 
     /// The gradients over this process's batches.
@@ -234,16 +194,11 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     /// Votes, and returns the decision of all ranks.
-    fn decide(&mut self, vote: Result<Vote>) -> Result<ControlFlow<Attempt, Total>> {
+    fn decide(&mut self, vote: Result<Vote>) -> Result<Decision<Total>> {
         let began = Instant::now();
         let decision = self.peers.vote(vote);
         self.summed += began.elapsed();
-        Ok(match decision? {
-            Decision::Step(total) if total.tokens > 0 => ControlFlow::Continue(total),
-            Decision::Step(_) => ControlFlow::Break(Attempt::WithoutTargets),
-            Decision::End => ControlFlow::Break(Attempt::DataEnded),
-            Decision::Stop { rank } => ControlFlow::Break(Attempt::Interrupted { rank }),
-        })
+        decision
     }
 
     /// The losses of all batches of a step, and the norm of the sum of their gradients, in one tensor: each read waits for
@@ -285,7 +240,7 @@ impl<M: LanguageModel> Trainer<M> {
             }
         }
         let began = Instant::now();
-        let losses = self.whole_losses(&own)?;
+        let losses = self.whole_losses(own)?;
         self.summed += began.elapsed();
         let norm = f64::from(results[at]) / losses.tokens() as f64;
         Ok((losses, norm))

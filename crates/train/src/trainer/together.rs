@@ -50,9 +50,8 @@ impl<M: LanguageModel> Trainer<M> {
         if self.peers.is_alone() {
             return Ok(());
         }
-        let digest =
-            digest(self.model()).map(|digest| [self.state.step.to_le_bytes(), digest.to_le_bytes()].concat());
-        let all = self.peers.share(self.peers.agree(digest)?)?;
+        let digest = self.peers.agree(digest(self.model()))?;
+        let all = self.peers.share((self.state.step, digest))?;
         match all.iter().position(|other| *other != all[0]) {
             None => Ok(()),
             Some(rank) => Err(self.peers.fail(Error::Train(format!(
@@ -71,18 +70,7 @@ impl<M: LanguageModel> Trainer<M> {
         if self.peers.is_alone() {
             return Ok(self.cursor.clone());
         }
-        let json = self.cursor.as_ref().map(serde_json::to_vec).transpose();
-        let json = json.map_err(|e| Error::Train(format!("the cursor cannot be written: {e}")));
-        let all = self.peers.share(self.peers.agree(json)?.unwrap_or_default())?;
-        let read = |json: &Vec<u8>| {
-            serde_json::from_slice(json).map_err(|e| Error::Train(format!("a rank's cursor: {e}")))
-        };
-        let cursors: Vec<Cursor> = all
-            .iter()
-            .filter(|json| !json.is_empty())
-            .map(read)
-            .collect::<Result<_>>()
-            .map_err(|e| self.peers.fail(e))?;
+        let cursors: Vec<Cursor> = self.peers.share(self.cursor.clone())?.into_iter().flatten().collect();
         if cursors.is_empty() {
             return Ok(None);
         }
@@ -95,7 +83,7 @@ impl<M: LanguageModel> Trainer<M> {
     /// [`Error::Peer`] if a rank has left.
     pub(super) fn whole_unigram(&self) -> Result<Unigram> {
         let mut whole = Unigram::new(self.unigram.vocab());
-        self.peers.share(self.unigram.to_bytes())?.iter().for_each(|counts| whole.add_bytes(counts));
+        self.peers.share(self.unigram.clone())?.iter().for_each(|counts| whole.join(counts));
         Ok(whole)
     }
 
@@ -103,9 +91,9 @@ impl<M: LanguageModel> Trainer<M> {
     ///
     /// # Errors
     /// [`Error::Peer`] if a rank has left.
-    pub(super) fn whole_losses(&self, own: &LossSums) -> Result<LossSums> {
+    pub(super) fn whole_losses(&self, own: LossSums) -> Result<LossSums> {
         let mut whole = LossSums::default();
-        self.peers.share_numbers(&own.to_numbers())?.iter().for_each(|numbers| whole.add_numbers(numbers));
+        self.peers.share(own)?.iter().for_each(|losses| whole.join(losses));
         Ok(whole)
     }
 }

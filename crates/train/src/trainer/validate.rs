@@ -6,6 +6,7 @@ use std::pin::{Pin, pin};
 use burn::tensor::Device;
 use futures::future::{Either, select};
 use futures::{Stream, StreamExt};
+use serde::{Deserialize, Serialize};
 
 use super::Trainer;
 use crate::device::reading::Reading;
@@ -13,24 +14,13 @@ use crate::events::Validation;
 use crate::model::{LanguageModel, Scope};
 use crate::optim::LossSums;
 use crate::optim::gradients::losses;
+use crate::peers::Decision;
 use millstream::batch::Batch;
 use millstream::config::names;
 use millstream::error::Result;
 
-/// The result of a validation.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Validated {
-    Done(Validation),
-    /// The batches have no targets.
-    WithoutTargets,
-    /// This rank was asked to stop.
-    Interrupted {
-        rank: usize,
-    },
-}
-
 /// A rank's status after each batch. All ranks stop when one does not go on.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
 enum Status {
     GoOn,
     Ended,
@@ -51,10 +41,7 @@ impl<M: LanguageModel> Trainer<M> {
     where
         S: Stream<Item = Result<Batch>> + Unpin,
     {
-        Ok(match self.validate_until(batches, pin!(pending())).await? {
-            Validated::Done(validation) => Some(validation),
-            Validated::WithoutTargets | Validated::Interrupted { .. } => None,
-        })
+        self.validate_until(batches, pin!(pending())).await?.step()
     }
 
     /// As [`validate`](Self::validate), unless `stop` gets ready on a rank while it awaits a batch.
@@ -62,19 +49,19 @@ impl<M: LanguageModel> Trainer<M> {
         &mut self,
         batches: S,
         stop: Pin<&mut impl Future<Output = ()>>,
-    ) -> Result<Validated>
+    ) -> Result<Decision<Validation>>
     where
         S: Stream<Item = Result<Batch>> + Unpin,
     {
         let mut own = OwnValidation::default();
         let ended = self.own_validation(batches, stop, &mut own).await;
         if let Some(rank) = self.peers.agree(ended)? {
-            return Ok(Validated::Interrupted { rank });
+            return Ok(Decision::Stop { rank });
         }
-        let losses = self.whole_losses(&own.losses)?;
-        let bytes = self.peers.share_numbers(&[own.bytes as f64])?.concat().iter().sum::<f64>();
+        let losses = self.whole_losses(own.losses)?;
+        let bytes = self.peers.share(own.bytes)?.iter().sum::<u64>() as f64;
         if losses.tokens() == 0 {
-            return Ok(Validated::WithoutTargets);
+            return Ok(Decision::WithoutTargets);
         }
         let loss = losses.mean();
         let bits_per_byte = (bytes > 0.0).then(|| losses.nats() / std::f64::consts::LN_2 / bytes);
@@ -82,7 +69,7 @@ impl<M: LanguageModel> Trainer<M> {
         self.state.best_validation_loss =
             Some(self.state.best_validation_loss.map_or(loss, |best| best.min(loss)));
         self.state.bits_per_byte = bits_per_byte;
-        Ok(Validated::Done(Validation {
+        Ok(Decision::Step(Validation {
             step: self.state.step,
             validation_loss: loss,
             bits_per_byte,
@@ -113,9 +100,9 @@ impl<M: LanguageModel> Trainer<M> {
                 Either::Right((Some(batch), _)) => batch.map(|_| Status::GoOn),
             };
             let status = mine.as_ref().map_or(Status::Failed, |status| *status);
-            let all = self.peers.share(vec![status as u8])?;
+            let all = self.peers.share(status)?;
             mine?;
-            let first = |status: Status| all.iter().position(|one| *one == [status as u8]);
+            let first = |status: Status| all.iter().position(|one| *one == status);
             if let Some(rank) = first(Status::Stop) {
                 return Ok(Some(rank));
             }
