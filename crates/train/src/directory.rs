@@ -1,7 +1,7 @@
 //! A run's directory: the resolved config and its changes by resumes, the tokenizer, the metrics, the trail of cursors
 //! and the checkpoints. One process at a time trains in it; others may read.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::hash::Hash;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -23,14 +23,13 @@ use millstream::render::ChatTemplate;
 use millstream::tokenizer::Tokenizer;
 use millstream::trail;
 
+mod lines;
 mod log;
-mod metrics;
 mod resume_settings;
 mod samples;
 mod tensorboard;
 
 pub(crate) use log::RunLog;
-pub use metrics::Metrics;
 use resume_settings::{ResumeSettings, differences};
 pub use samples::Sample;
 
@@ -240,6 +239,18 @@ impl RunDirectory {
         let resumed = ResumeSettings::load(self.settings())?;
         let all = resumed.in_force(u64::MAX).map(|(step, setting)| (step, setting.to_owned())).collect();
         Ok(last_ones(all, HashSet::new(), |(step, setting)| (*step, key_of(setting))))
+    }
+
+    /// The configs of the run, as TOML, each with the first step that it holds for.
+    fn configs(&self) -> Result<Vec<(u64, String)>> {
+        let resumed = ResumeSettings::load(self.settings())?;
+        let steps: BTreeSet<u64> =
+            [0].into_iter().chain(resumed.in_force(u64::MAX).map(|(step, _)| step)).collect();
+        let toml = |step| {
+            let toml = toml::to_string_pretty(&self.config_at(step, &[])?);
+            Ok((step + 1, toml.map_err(|e| Error::config(CONFIG, e.to_string()))?))
+        };
+        steps.into_iter().map(toml).collect()
     }
 
     /// The settings of earlier resumes that hold at `step` and in `config`, each with its first step.

@@ -4,11 +4,12 @@
 //!
 //! TensorBoard only shows the metrics: if its files cannot be written, the run goes on without them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::metrics::Metrics;
+use super::RunDirectory;
+use super::lines::{self, Lines};
+use super::samples::Sample;
 use super::tensorboard::{self, TensorBoard};
-use super::{RunDirectory, samples};
 use crate::checkpoint::folder;
 use crate::config::RunConfig;
 use crate::events::Observer;
@@ -21,9 +22,18 @@ use millstream::trail::Trail;
 #[derive(Debug)]
 pub(crate) struct RunLog {
     _directory: RunDirectory,
-    metrics: Metrics,
+    metrics: Lines,
+    /// The step of the validation that was the last line when the file was opened.
+    validated: Option<u64>,
     tensorboard: Option<TensorBoard>,
     trail: Trail,
+}
+
+/// The step, which every line has, and the field that only validations have.
+#[derive(Deserialize)]
+struct Line {
+    step: u64,
+    validation_loss: Option<f64>,
 }
 
 impl RunLog {
@@ -47,27 +57,27 @@ impl RunLog {
             ));
         }
         directory.save_settings(step, config)?;
-        let metrics = Metrics::open(directory.metrics(), step)?;
-        samples::cut(&directory.samples(), step)?;
-        let tensorboard = begin_tensorboard(&directory, config, step).unwrap_or_else(without_tensorboard);
+        let metrics = lines::cut(&directory.metrics(), |line: &Line| line.step <= step)?;
+        lines::cut(&directory.samples(), |sample: &Sample| sample.step <= step)?;
+        let tensorboard = begin_tensorboard(&directory, config, &metrics).unwrap_or_else(without_tensorboard);
         let trail = Trail::open(directory.trail(), cursor.map_or(0, Cursor::batch))?;
-        Ok(Self { _directory: directory, metrics, tensorboard, trail })
+        let last = metrics.lines().last().and_then(|line| serde_json::from_str::<Line>(line).ok());
+        let validated = last.filter(|line| line.validation_loss.is_some()).map(|line| line.step);
+        let metrics = Lines::open(directory.metrics())?;
+        Ok(Self { _directory: directory, metrics, validated, tensorboard, trail })
     }
 
-    /// Whether an earlier session wrote the validation after `step`.
+    /// Whether the session before wrote the validation after `step`, and ended before it saved a checkpoint.
     pub(crate) fn has_validation(&self, step: u64) -> bool {
-        self.metrics.has_validation(step)
+        self.validated == Some(step)
     }
 
     /// Writes a line, and its numbers as scalars.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the metrics cannot be written.
     pub(crate) fn write(&mut self, report: &impl Serialize) -> Result<()> {
         self.metrics.write(report)?;
         let Some(board) = &mut self.tensorboard else { return Ok(()) };
         let line = serde_json::to_value(report);
-        let line = line.map_err(|e| Error::io(self.metrics.path(), "write the metrics", e.into()))?;
+        let line = line.map_err(|e| Error::io(METRICS, "write", e.into()))?;
         if let Err(error) = board.line(&line) {
             self.tensorboard = without_tensorboard(error);
         }
@@ -79,17 +89,20 @@ impl RunLog {
     }
 }
 
-fn begin_tensorboard(directory: &RunDirectory, config: &RunConfig, step: u64) -> Result<Option<TensorBoard>> {
-    // Also the files of earlier sessions, even if this one writes none.
-    tensorboard::cut(&directory.tensorboard(), step)?;
-    if !config.train.tensorboard {
+fn begin_tensorboard(
+    directory: &RunDirectory,
+    config: &RunConfig,
+    metrics: &str,
+) -> Result<Option<TensorBoard>> {
+    let path = directory.tensorboard();
+    // Files of earlier sessions must not show what this one does again, even if it writes none.
+    if !config.train.tensorboard && tensorboard::files(&path)?.is_empty() {
         return Ok(None);
     }
-    let mut board = TensorBoard::begin(&directory.tensorboard(), step)?;
-    let toml = toml::to_string_pretty(config).map_err(|e| Error::config("config", e.to_string()))?;
-    // It holds from the next step on.
-    board.text(step + 1, "config", &toml)?;
-    Ok(Some(board))
+    let samples = directory.saved_samples()?;
+    let samples: Vec<_> = samples.iter().map(|sample| (sample.step, sample.whole())).collect();
+    let board = TensorBoard::begin(&path, metrics, &directory.configs()?, &samples)?;
+    Ok(config.train.tensorboard.then_some(board))
 }
 
 fn without_tensorboard(error: Error) -> Option<TensorBoard> {

@@ -3,12 +3,12 @@
 //! The run's `config.toml` stays as the run began. A line of `settings.jsonl` has the changes of a resume, as `--set`
 //! takes them: `{"step":1000,"set":["train.steps=3000"]}`. Going back before a step drops its settings.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use toml::Value;
 
+use super::lines;
 use crate::config::RunConfig;
 use millstream::atomic::write_atomically;
 use millstream::error::{Error, Result};
@@ -36,11 +36,7 @@ impl ResumeSettings {
     /// # Errors
     /// [`Error::Io`] if it cannot be read, [`Error::Config`] if a line is damaged.
     pub(super) fn load(path: PathBuf) -> Result<Self> {
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
-            Err(e) => return Err(Error::io(&path, "read the run's settings", e)),
-        };
+        let text = lines::read(&path)?;
         let change = |(line, text)| serde_json::from_str(text).map_err(|e| damaged(&path, line, &e));
         let changes = (1..).zip(text.lines()).map(change).collect::<Result<_>>()?;
         Ok(Self { path, changes })

@@ -1,5 +1,13 @@
-//! `Event`, `Summary` and their parts, as protobuf messages: TensorFlow's `event.proto`, `summary.proto`,
-//! `tensor.proto`.
+//! A record of an event file: `Event`, `Summary` and their parts as protobuf messages (TensorFlow's `event.proto`,
+//! `summary.proto`, `tensor.proto`), framed as [TFRecord] frames them.
+//!
+//! ```text
+//! length: u64 | masked CRC-32C of the length: u32 | the bytes | masked CRC-32C of the bytes: u32
+//! ```
+//!
+//! All numbers are little-endian. At a few hundred bytes for each logged step, the speed of the checksum does not matter.
+//!
+//! [TFRecord]: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details
 
 /// The first event of every file: readers then obey [`Body::Start`].
 const VERSION: &str = "brain.Event:2";
@@ -22,8 +30,40 @@ pub(super) enum Body<'a> {
     Text { tag: &'a str, text: &'a str },
 }
 
-/// An event of this time, in seconds since 1970.
-pub(super) fn encoded(time: f64, step: u64, body: &Body<'_>) -> Vec<u8> {
+/// The remainders of all bytes for Castagnoli's polynomial, reflected.
+const TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut rest, mut bit) = (byte as u32, 0);
+        while bit < 8 {
+            rest = (rest >> 1) ^ if rest & 1 == 1 { 0x82f6_3b78 } else { 0 };
+            bit += 1;
+        }
+        table[byte] = rest;
+        byte += 1;
+    }
+    table
+};
+
+/// CRC-32C (RFC 3720, appendix B.4).
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, byte| (crc >> 8) ^ TABLE[usize::from(crc as u8 ^ byte)])
+}
+
+/// The checksum as a record stores it. A checksum of bytes that hold their own checksum would say little.
+fn masked(bytes: &[u8]) -> u32 {
+    crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+/// The record of an event of this time, in seconds since 1970.
+pub(super) fn record(time: f64, step: u64, body: &Body<'_>) -> Vec<u8> {
+    let event = encoded(time, step, body);
+    let length = (event.len() as u64).to_le_bytes();
+    [&length[..], &masked(&length).to_le_bytes(), &event, &masked(&event).to_le_bytes()].concat()
+}
+
+fn encoded(time: f64, step: u64, body: &Body<'_>) -> Vec<u8> {
     let mut event = Message::default();
     event.double(1, time);
     event.varint(2, step);
@@ -55,20 +95,6 @@ pub(super) fn encoded(time: f64, step: u64, body: &Body<'_>) -> Vec<u8> {
         }),
     }
     event.0
-}
-
-/// The step of an event that [`encoded`] made.
-pub(super) fn step(event: &[u8]) -> u64 {
-    // The time takes nine bytes, and the step's key one; protobuf leaves out no zero that is written.
-    let digits = event.get(10..).unwrap_or_default().iter().take(10);
-    let mut step = 0;
-    for (place, digit) in digits.enumerate() {
-        step |= u64::from(digit & 0x7f).wrapping_shl(7 * place as u32);
-        if digit & 0x80 == 0 {
-            break;
-        }
-    }
-    step
 }
 
 /// TensorBoard reads texts as Markdown. Indented lines are shown verbatim, whatever is in them.
@@ -142,10 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn the_step_is_read_back() {
-        for of in [0, 1, 127, 128, 300, 1 << 40, u64::MAX] {
-            assert_eq!(step(&encoded(1e9, of, &Body::Start)), of);
-        }
-        assert_eq!(step(b"short"), 0);
+    fn checksums_are_those_of_the_standard() {
+        // RFC 3720, appendix B.4, and the check value of the catalogue of CRCs.
+        assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+        // TensorFlow's own files: the record of `brain.Event:2` at the time 0 begins with its length, 24.
+        assert_eq!(masked(&24_u64.to_le_bytes()), 0x224b_7fa3);
     }
 }
