@@ -24,7 +24,6 @@ use crate::config::{ModelConfig, RunConfig};
 use crate::model::shape::{Part, parts};
 use crate::model::{Gpt, Initial};
 use crate::{device, file_names};
-use millstream::bounded;
 use millstream::config::{SpecialTokens, TokenizerKind};
 use millstream::error::{Error, Remedy, Result};
 use millstream::location::unexpanded;
@@ -221,16 +220,7 @@ impl Pretrained {
     /// # Errors
     /// [`Error::Io`] if that file cannot be read, [`Error::Config`] if it is not JSON.
     pub fn special_tokens(&self) -> Result<SpecialTokens> {
-        let path = self.directory.join(TOKENIZER_CONFIG);
-        let json: Value = match path.is_file() {
-            false => Value::Null,
-            true => {
-                let text = bounded::read(&path, TOKENIZER_BYTES);
-                let text = text.map_err(|e| Error::io(&path, "read how the tokenizer is used", e))?;
-                let problem = |e| Error::config(path.display().to_string(), format!("this is not JSON: {e}"));
-                serde_json::from_slice(&text).map_err(problem)?
-            }
-        };
+        let json: Value = files::json(&self.directory.join(TOKENIZER_CONFIG))?;
         let is_split = json["split_special_tokens"] == true;
         Ok(if is_split { SpecialTokens::Text } else { SpecialTokens::Parse })
     }
@@ -248,9 +238,7 @@ impl Pretrained {
 
     /// Its `tokenizer.json`, if it has one.
     fn tokenizer_json(&self) -> Result<Option<Vec<u8>>> {
-        let Some(path) = self.tokenizer() else { return Ok(None) };
-        let text = bounded::read(&path, TOKENIZER_BYTES);
-        text.map(Some).map_err(|e| Error::io(&path, "read the tokenizer", e))
+        files::read_up_to(TOKENIZER_BYTES, &self.directory.join(TOKENIZER))
     }
 
     /// The path of its tokenizer, if it has one.

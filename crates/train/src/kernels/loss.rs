@@ -20,12 +20,12 @@ pub struct HeadLoss {
     pub nats: Tensor<1>,
     /// The gradient of their sum for the hidden states, `[n, d_model]`, in the type of these.
     pub hidden: Tensor<2>,
-    /// The gradient of their sum for the head, `[vocab, d_model]`, f32.
-    pub head: Tensor<2>,
+    /// The gradient of their sum for the head, `[vocab, d_model]`, f32; `None` for a frozen one.
+    pub head: Option<Tensor<2>>,
 }
 
 /// Returns the losses of `targets`, `[n]`, and the gradients of their sum, given `hidden`, `[n, d_model]`, and the head,
-/// `[vocab, d_model]`. There is at least one target.
+/// `[vocab, d_model]`, which needs no gradient if it `is_frozen`. There is at least one target.
 ///
 /// `mask`, `[n, 1]`, is 1 where a target counts and 0 for padding. Products are computed in the type of `hidden`, the
 /// rest in f32. Autodiff tracks no tensor here.
@@ -34,31 +34,8 @@ pub fn head_loss(
     head: Tensor<2>,
     targets: Tensor<1, Int>,
     mask: Option<Tensor<2>>,
+    is_frozen: bool,
 ) -> HeadLoss {
-    let (nats, hidden, head) = loss_of(hidden, head, targets, mask, true);
-    HeadLoss { nats, hidden, head: head.expect("a target") }
-}
-
-/// Returns the losses, `[n]`, and the gradient of their sum for `hidden` alone, as in [`head_loss`]: a frozen head needs
-/// none.
-pub fn frozen_head_loss(
-    hidden: Tensor<2>,
-    head: Tensor<2>,
-    targets: Tensor<1, Int>,
-    mask: Option<Tensor<2>>,
-) -> (Tensor<1>, Tensor<2>) {
-    let (nats, hidden, _) = loss_of(hidden, head, targets, mask, false);
-    (nats, hidden)
-}
-
-/// The losses, the gradient for `hidden`, and if it is asked for, that of the head.
-fn loss_of(
-    hidden: Tensor<2>,
-    head: Tensor<2>,
-    targets: Tensor<1, Int>,
-    mask: Option<Tensor<2>>,
-    with_head: bool,
-) -> (Tensor<1>, Tensor<2>, Option<Tensor<2>>) {
     let dtype = hidden.dtype();
     let head = head.cast(dtype);
     let (mut nats, mut hidden_gradients, mut head_gradient) = (Vec::new(), Vec::new(), None);
@@ -73,7 +50,7 @@ fn loss_of(
             None => (hidden, gradient),
         };
         hidden_gradients.push(gradient);
-        if !with_head {
+        if is_frozen {
             continue;
         }
         head_gradient = Some(match head_gradient {
@@ -81,7 +58,7 @@ fn loss_of(
             None => multiply(slopes.transpose(), hidden).cast(DType::F32),
         });
     }
-    (Tensor::cat(nats, 0), Tensor::cat(hidden_gradients, 0), head_gradient)
+    HeadLoss { nats: Tensor::cat(nats, 0), hidden: Tensor::cat(hidden_gradients, 0), head: head_gradient }
 }
 
 /// Returns only the losses, `[n]`, as in [`head_loss`].

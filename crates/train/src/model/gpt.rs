@@ -17,7 +17,7 @@ use super::rope::Rope;
 use super::tensors::Tensors;
 use crate::config::{ModelConfig, Precision, RunConfig};
 use crate::kernels::embedding::embed;
-use crate::kernels::loss::{HeadLoss, frozen_head_loss, head_loss, head_nats};
+use crate::kernels::loss::{HeadLoss, head_loss, head_nats};
 use millstream::error::{Error, Result};
 use millstream::tokenizer::Tokenizer;
 
@@ -291,16 +291,9 @@ impl LanguageModel for Gpt {
         let [states, weights] = [hidden.clone(), self.head_weight()].map(Tensor::inner);
         let targets = targets.reshape([rows * length]).inner();
         let mask = mask.map(|mask| mask.reshape([rows * length, 1]).inner());
-        let (nats, hidden_gradient, head) = match self.head_param().is_require_grad() {
-            true => {
-                let HeadLoss { nats, hidden, head } = head_loss(states, weights, targets, mask);
-                (nats, hidden, Some(head))
-            }
-            false => {
-                let (nats, hidden) = frozen_head_loss(states, weights, targets, mask);
-                (nats, hidden, None)
-            }
-        };
+        let is_frozen = !self.head_param().is_require_grad();
+        let HeadLoss { nats, hidden: hidden_gradient, head } =
+            head_loss(states, weights, targets, mask, is_frozen);
         // By the chain rule, the gradient of this sum for every parameter below is that of the loss.
         let bridge = (hidden * Tensor::from_inner(hidden_gradient)).sum();
         let mut params = GradientsParams::from_grads(bridge.backward(), self);

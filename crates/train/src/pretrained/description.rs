@@ -8,13 +8,10 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::files;
 use crate::config::{ModelConfig, RopeKind, RopeScaling};
 use crate::model::shape::Architecture;
-use millstream::bounded;
 use millstream::error::{Error, Result};
-
-/// The most bytes of a `config.json`.
-const BYTES: u64 = 16 << 20;
 
 /// The keys whose values are counts.
 const COUNTS: [&str; 8] = [
@@ -138,15 +135,9 @@ fn ends(eos_token_id: Option<&Value>) -> Result<Vec<u32>, String> {
 /// # Errors
 /// [`Error::Config`] if they are not ids, [`Error::Io`] if the file cannot be read.
 pub(super) fn generation_ends(path: &Path) -> Result<Option<Vec<u32>>> {
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let bytes = bounded::read(path, BYTES).map_err(|e| Error::io(path, "read the generation config", e))?;
-    let read = || {
-        let json: Value = serde_json::from_slice(&bytes).map_err(|e| format!("this is not JSON: {e}"))?;
-        ends(json.get("eos_token_id"))
-    };
-    let ends = read().map_err(|problem| Error::config(path.display().to_string(), problem))?;
+    let json: Value = files::json(path)?;
+    let ends = ends(json.get("eos_token_id"));
+    let ends = ends.map_err(|problem| Error::config(path.display().to_string(), problem))?;
     Ok(Some(ends).filter(|ends| !ends.is_empty()))
 }
 
@@ -156,10 +147,7 @@ impl Description {
     /// # Errors
     /// [`Error::Config`] if something in it is not supported, [`Error::Io`] if it cannot be read.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let bytes = bounded::read(path, BYTES).map_err(|e| Error::io(path, "read the model's config", e))?;
-        let json = serde_json::from_slice(&bytes)
-            .map_err(|e| Error::config(path.display().to_string(), format!("this is not JSON: {e}")))?;
-        Self::from_json(path, json)
+        Self::from_json(path, files::json(path)?)
     }
 
     /// As [`read`](Self::read), for the contents of `path`.

@@ -18,39 +18,28 @@ impl WeightDtype {
     /// All of them, the default first.
     pub const ALL: [Self; 3] = [Self::F32, Self::Bf16, Self::F16];
 
-    /// Its name, such as `bf16`.
+    /// Its name, its name in PyTorch, and how many bytes a value takes.
+    fn facts(self) -> (&'static str, &'static str, u64) {
+        match self {
+            Self::F32 => ("f32", "float32", 4),
+            Self::Bf16 => ("bf16", "bfloat16", 2),
+            Self::F16 => ("f16", "float16", 2),
+        }
+    }
+
+    /// Its name, such as `bf16`. In safetensors files it is in capitals.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::Bf16 => "bf16",
-            Self::F16 => "f16",
-        }
-    }
-
-    /// How many bytes a value takes.
-    pub(super) fn size(self) -> u64 {
-        match self {
-            Self::F32 => 4,
-            Self::Bf16 | Self::F16 => 2,
-        }
-    }
-
-    /// Its name in safetensors files.
-    pub(super) fn in_safetensors(self) -> &'static str {
-        match self {
-            Self::F32 => "F32",
-            Self::Bf16 => "BF16",
-            Self::F16 => "F16",
-        }
+        self.facts().0
     }
 
     /// Its name in PyTorch.
     pub(super) fn in_torch(self) -> &'static str {
-        match self {
-            Self::F32 => "float32",
-            Self::Bf16 => "bfloat16",
-            Self::F16 => "float16",
-        }
+        self.facts().1
+    }
+
+    /// How many bytes a value takes.
+    pub(super) fn size(self) -> u64 {
+        self.facts().2
     }
 
     /// The bytes of values, or the first value that is too large.

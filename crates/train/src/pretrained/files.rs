@@ -1,4 +1,14 @@
-//! The names of the files in a Hugging Face model directory.
+//! The names of the files in a Hugging Face model directory, and the contents of its small ones.
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+
+use millstream::bounded;
+use millstream::error::{Error, Result};
+
+/// The most bytes of a small file.
+const BYTES: u64 = 64 << 20;
 
 /// The model's shape.
 pub(super) const CONFIG: &str = "config.json";
@@ -25,3 +35,25 @@ pub(super) const WEIGHTS: &str = "model.safetensors";
 pub(super) const INDEX: &str = "model.safetensors.index.json";
 /// The model card.
 pub(super) const CARD: &str = "README.md";
+
+/// The contents of a file of at most `most` bytes; `None` if it is not there.
+pub(super) fn read_up_to(most: u64, path: &Path) -> Result<Option<Vec<u8>>> {
+    match path.is_file() {
+        true => bounded::read(path, most).map(Some).map_err(|e| Error::io(path, "read", e)),
+        false => Ok(None),
+    }
+}
+
+/// The contents of a small file; `None` if it is not there.
+pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
+    read_up_to(BYTES, path)
+}
+
+/// What a small file of JSON holds; the default if it is not there.
+pub(super) fn json<T: DeserializeOwned + Default>(path: &Path) -> Result<T> {
+    let Some(bytes) = read(path)? else { return Ok(T::default()) };
+    let problem = |e| {
+        Error::config(path.display().to_string(), format!("this is not JSON, or lacks what is expected: {e}"))
+    };
+    serde_json::from_slice(&bytes).map_err(problem)
+}

@@ -11,13 +11,10 @@ use serde_json::{Map, Value};
 use super::description::{Description, generation_ends};
 use super::files::{
     CHAT_TEMPLATE, CHAT_TEMPLATES, CONFIG, GENERATION, SPECIAL_TOKENS, TEMPLATE_EXTENSION, TOKENIZER_CONFIG,
+    json, read,
 };
 use millstream::atomic::write_atomically;
-use millstream::bounded;
 use millstream::error::{Error, Result};
-
-/// The most bytes of such a file.
-const BYTES: u64 = 64 << 20;
 
 /// The keys of a tokenizer's config that an export keeps. The others decide ids, and the run sets them.
 const TOKENIZER_KEYS: [&str; 13] = [
@@ -61,13 +58,13 @@ impl Origin {
     /// [`Error::Config`] if one of them is damaged, [`Error::Io`] if it cannot be read.
     pub fn read(directory: &Path) -> Result<Option<Self>> {
         let path = directory.join(CONFIG);
-        let config = object(&path)?;
+        let config: Map<String, Value> = json(&path)?;
         if config.is_empty() {
             return Ok(None);
         }
         let description = Description::from_json(&path, config.clone().into())?;
-        let mut tokenizer = object(&directory.join(SPECIAL_TOKENS))?;
-        tokenizer.extend(object(&directory.join(TOKENIZER_CONFIG))?);
+        let mut tokenizer: Map<String, Value> = json(&directory.join(SPECIAL_TOKENS))?;
+        tokenizer.extend(json::<Map<_, _>>(&directory.join(TOKENIZER_CONFIG))?);
         tokenizer.retain(|key, value| TOKENIZER_KEYS.contains(&key.as_str()) && !value.is_null());
         tokenizer.values_mut().for_each(spell);
         let generation = directory.join(GENERATION);
@@ -75,7 +72,7 @@ impl Origin {
             positions: description.positions(),
             ends: generation_ends(&generation)?.unwrap_or(description.ends),
             config,
-            generation: object(&generation)?,
+            generation: json(&generation)?,
             tokenizer,
             templates: templates(directory)?,
         }))
@@ -118,7 +115,7 @@ pub(crate) fn copy_chat_files(tokenizer: Option<&Path>, is_needed: bool, directo
     let (mut files, mut found) = (Vec::new(), Vec::new());
     if let Some(beside) = tokenizer.and_then(Path::parent) {
         found = templates(beside)?;
-        let config = object(&beside.join(TOKENIZER_CONFIG))?;
+        let config: Map<String, Value> = json(&beside.join(TOKENIZER_CONFIG))?;
         if is_needed || !found.is_empty() || config.contains_key("chat_template") {
             for name in [TOKENIZER_CONFIG, SPECIAL_TOKENS] {
                 files.extend(read(&beside.join(name))?.map(|bytes| (PathBuf::from(name), bytes)));
@@ -147,21 +144,6 @@ fn write_files(files: Vec<(PathBuf, Vec<u8>)>, directory: &Path) -> Result<()> {
         write_atomically(&path, &bytes)?;
     }
     Ok(())
-}
-
-/// The contents of a file; `None` if it is not there.
-fn read(path: &Path) -> Result<Option<Vec<u8>>> {
-    match path.is_file() {
-        true => bounded::read(path, BYTES).map(Some).map_err(|e| Error::io(path, "read", e)),
-        false => Ok(None),
-    }
-}
-
-/// The JSON object in a file; empty if the file is not there.
-fn object(path: &Path) -> Result<Map<String, Value>> {
-    let Some(bytes) = read(path)? else { return Ok(Map::new()) };
-    let problem = |e| Error::config(path.display().to_string(), format!("this is not a JSON object: {e}"));
-    serde_json::from_slice(&bytes).map_err(problem)
 }
 
 /// The files of chat templates in a model directory, by their paths in it.

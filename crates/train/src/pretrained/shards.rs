@@ -106,7 +106,8 @@ fn header(shard: &[Part], dtype: WeightDtype) -> Vec<u8> {
     let mut from = 0;
     for (name, shape) in shard.iter().flat_map(|part| &part.tensors) {
         let to = from + shape.iter().product::<usize>() as u64 * dtype.size();
-        let tensor = json!({ "dtype": dtype.in_safetensors(), "shape": shape, "data_offsets": [from, to] });
+        let tensor =
+            json!({ "dtype": dtype.name().to_uppercase(), "shape": shape, "data_offsets": [from, to] });
         tensors.insert(name.clone(), tensor);
         from = to;
     }
