@@ -152,27 +152,3 @@ fn report(kind: &str, message: &str, code: u8, fields: Map<String, Value>) {
     // If this fails, standard error still has the message.
     drop(print_json(&json!({ "error": error })));
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_clap_says_is_one_line_without_the_usage() {
-        let said = "error: invalid value '2' for '--top-p <TOP_P>': it must be\n  at most 1\n\nUsage: x [OPTIONS]\n\nFor more";
-        assert_eq!(first_sentence(said), "invalid value '2' for '--top-p <TOP_P>': it must be at most 1");
-        assert_eq!(
-            first_sentence("error: no such command\n\nFor more information, try '--help'."),
-            "no such command"
-        );
-    }
-
-    #[test]
-    fn wrong_options_and_settings_are_usage_and_nothing_else_is() {
-        let set = Error::config("seed", "x").at(ConfigPlace::Setting("seed=x".to_owned()));
-        assert_eq!([Failure::usage("--world", "x").code(), Failure::from(set).code()], [USAGE; 2]);
-        let in_file = Error::config("seed", "x").at(ConfigPlace::File("a.toml".into()));
-        let others = [in_file, Error::config("seed", "x"), Error::config("--batch", "x")];
-        assert_eq!(others.map(|error| Failure::from(error).code()), [FAILED; 3]);
-    }
-}

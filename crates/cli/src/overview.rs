@@ -40,33 +40,3 @@ fn list(program: &Command) -> String {
     }
     list
 }
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-    use clap::builder::Styles;
-
-    use super::*;
-
-    #[test]
-    fn every_command_stands_in_one_group() {
-        let program = crate::Args::command().styles(Styles::plain());
-        let list = list(&program);
-        let (mut groups, mut listed) = (Vec::new(), Vec::new());
-        for line in list.lines() {
-            match line.strip_prefix("  ") {
-                Some(command) => {
-                    assert!(!groups.is_empty(), "{line} is in no group");
-                    listed.push(command.split(' ').next().unwrap_or_default());
-                }
-                None => groups.push(line.trim_end_matches(':')),
-            }
-        }
-        let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
-        assert_eq!(listed, commands.map(Command::get_name).collect::<Vec<_>>());
-        let there = GROUPS.iter().filter(|(_, first)| listed.contains(first));
-        assert_eq!(groups, there.map(|(title, _)| *title).collect::<Vec<_>>());
-        // Only a build without the trainer lacks a group.
-        assert_eq!(groups.len(), if cfg!(feature = "train") { GROUPS.len() } else { GROUPS.len() - 1 });
-    }
-}

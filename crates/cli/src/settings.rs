@@ -25,16 +25,3 @@ fn key_value(text: &str) -> std::result::Result<String, String> {
         _ => Err("a setting is key=value, such as train.steps=100".to_owned()),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_setting_has_a_key_and_a_value() {
-        assert!(key_value("a.b=").is_ok() && key_value("a=b=c").is_ok());
-        for text in ["", "train.steps", "=3", " =3"] {
-            assert!(key_value(text).is_err_and(|problem| problem.contains("train.steps=100")), "{text}");
-        }
-    }
-}

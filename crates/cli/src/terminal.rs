@@ -73,20 +73,3 @@ fn has_escapes(term: Option<&OsStr>) -> bool {
 fn is_set(variable: Option<&OsStr>) -> bool {
     variable.is_some_and(|value| !value.is_empty())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_terminal_would_obey_is_written_out() {
-        assert_eq!(shown("a\u{1b}[31m\r\u{9b}2J\u{7f}"), "a\\u{1b}[31m\\r\\u{9b}2J\\u{7f}");
-        assert_eq!(shown("two\tlines\nwith é"), "two\tlines\nwith é");
-    }
-
-    #[test]
-    fn a_dumb_terminal_has_no_escapes_and_an_empty_variable_is_none() {
-        assert!(has_escapes(Some(OsStr::new("xterm-256color"))) && !has_escapes(Some(OsStr::new("dumb"))));
-        assert!(is_set(Some(OsStr::new("1"))) && !is_set(Some(OsStr::new(""))) && !is_set(None));
-    }
-}

@@ -103,19 +103,3 @@ fn by_name(name: &str, number: Option<usize>) -> Result<Device> {
         )),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unknown_device_and_an_absent_one_say_what_to_do() {
-        let error = |name: &str| {
-            let config = TrainConfig { device: name.to_owned(), ..TrainConfig::default() };
-            open(&config).expect_err("no such device").to_string()
-        };
-        assert!(error("gpu").contains("flex, cuda, wgpu"), "{}", error("gpu"));
-        #[cfg(not(feature = "cuda"))]
-        assert!(error("cuda").contains("--features cuda"), "{}", error("cuda"));
-    }
-}

@@ -122,6 +122,20 @@ fn the_page_has_the_curves_samples_and_configs_of_all_runs_and_needs_nothing_els
         assert_eq!((chart["unit"].as_str(), chart["one"].as_f64()), (Some(unit), Some(one)), "{title}");
         assert_eq!(chart["zero"], zero, "{title}");
     }
+    // Each number of the last lines is on its chart.
+    for (title, number) in [
+        ("Loss", 3.25),
+        ("Validation, in bits per byte of text", 1.5),
+        ("Arithmetic", 2e12),
+        ("Share of the device&#39;s peak (MFU)", 0.25),
+        ("Loss of source code", 2.25),
+        ("Loss of source prose", 4.5),
+    ] {
+        let curves = chart(&page, title)["curves"].as_array().expect("curves").clone();
+        let of_run = curves.iter().rfind(|curve| curve["run"] == 0).expect("a curve");
+        let last = of_run["points"].as_array().and_then(|points| points.last()).expect("a point");
+        assert_eq!(last[1], number, "{title}");
+    }
     let labels = |title: &str| -> Vec<String> {
         let curves = chart(&page, title)["curves"].as_array().expect("curves").clone();
         curves.iter().map(|curve| format!("{} {}", curve["run"], curve["label"])).collect()

@@ -57,6 +57,17 @@ fn going_back_behind_a_setting_drops_it() {
 }
 
 #[test]
+fn a_damaged_setting_is_named() {
+    let project = Project::trained();
+    std::fs::write(project.path("run/settings.jsonl"), "{\"step\":1}\n").expect("written");
+    let said = project.fail(&["train", "--resume", "run"]);
+    assert!(
+        said.contains("settings.jsonl: line 1 is not one of a run's settings") && said.contains("`set`"),
+        "{said}"
+    );
+}
+
+#[test]
 fn what_is_written_into_the_runs_own_config_is_told_and_noted() {
     let project = Project::trained();
     let path = project.path("run/config.toml");

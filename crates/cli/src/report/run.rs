@@ -108,39 +108,4 @@ mod tests {
         assert_eq!(named(&["one/a", "two/a", "b"]), ["one/a", "two/a", "b"]);
         assert_eq!(named(&["/"]), ["/"]);
     }
-
-    #[test]
-    fn each_number_of_a_line_is_on_its_chart() {
-        let mut curves = BTreeMap::new();
-        for line in [
-            r#"{"step":1,"loss":3.0,"lr":0.1,"grad_norm":null,"mfu":0.5,"flops_per_second":1e9,"memory":5,
-               "tokens_per_second":7.0,"wait_share":0.25,
-               "sources":{"code":{"loss":2.0,"tokens":3}},"stages":{"pack":{"busy":0.75,"queue":0.125}}}"#,
-            r#"{"step":1,"validation_loss":2.5,"bits_per_byte":1.0,"sources":{"code":{"loss":4.0,"tokens":3}}}"#,
-        ] {
-            add(&mut curves, &serde_json::from_str(line).expect("a line"));
-        }
-        let one = |curve: &Curve| match curve.points()[..] {
-            [point] => Some(point.y),
-            _ => None,
-        };
-        let shown: Vec<(&Chart, Option<f64>, Option<f64>)> =
-            curves.iter().map(|(chart, pair)| (chart, one(&pair.first), one(&pair.second))).collect();
-        let code = Chart::Source("code".to_owned());
-        assert_eq!(
-            shown,
-            [
-                (&Chart::Loss, Some(3.0), Some(2.5)),
-                (&Chart::BitsPerByte, Some(1.0), None),
-                (&Chart::LearningRate, Some(0.1), None),
-                (&Chart::Rate, Some(7.0), None),
-                (&Chart::Wait, Some(0.25), None),
-                (&Chart::Memory, Some(5.0), None),
-                (&Chart::Flops, Some(1e9), None),
-                (&Chart::Mfu, Some(0.5), None),
-                (&code, Some(2.0), Some(4.0)),
-                (&Chart::stage("pack"), Some(0.75), Some(0.125)),
-            ]
-        );
-    }
 }

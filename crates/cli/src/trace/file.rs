@@ -151,31 +151,4 @@ mod tests {
             drop(open);
         }
     }
-
-    #[test]
-    fn the_file_is_whole_after_every_write() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("trace.json");
-        let events = || {
-            let text = std::fs::read_to_string(&path).expect("a file");
-            let trace: Value = serde_json::from_str(&text).expect("JSON");
-            trace["traceEvents"].as_array().expect("events").len()
-        };
-        let mut file = TraceFile::create(&path).expect("a file");
-        assert_eq!(events(), 0);
-        for n in 1..4 {
-            file.push(&json!({ "name": n }));
-            file.flush();
-            assert_eq!(events(), n);
-        }
-        // The buffer is bounded, and is written by itself.
-        let long = "x".repeat(1000);
-        for _ in 0..1000 {
-            file.push(&json!({ "name": long }));
-            assert!(file.buffer.len() <= MOST + 2000);
-        }
-        assert!((500..1003).contains(&events()));
-        file.flush();
-        assert_eq!(events(), 1003);
-    }
 }

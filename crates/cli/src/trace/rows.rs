@@ -60,27 +60,3 @@ impl Rows {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_that_are_open_at_once_lie_in_rows_of_their_own() {
-        let mut rows = Rows::default();
-        let (one, is_new) = rows.take("tokenize", None);
-        assert_eq!((one.name().as_str(), is_new), ("tokenize", true));
-        let (two, _) = rows.take("tokenize", None);
-        assert_eq!(two.name(), "tokenize 2");
-        assert_ne!(one.tid(), two.tid());
-        let (within, is_new) = rows.take("tokenize", Some(&two));
-        assert_eq!((within.tid(), is_new), (two.tid(), false));
-        rows.give_back(within);
-        let (source, _) = rows.take("source", Some(&two));
-        assert_eq!(source.name(), "source");
-        rows.give_back(one.clone());
-        assert_eq!(rows.take("tokenize", None), (one, false));
-        let (three, _) = rows.take("tokenize", None);
-        assert_eq!(three.name(), "tokenize 3", "what lies within gave nothing back");
-    }
-}

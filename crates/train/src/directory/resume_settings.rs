@@ -180,26 +180,4 @@ mod tests {
             &base.replace("[train]", "name = \"a-b\"\n[[source]]\npaths = [\"c\"]\nname = \"c d\"\n[train]"),
         );
     }
-
-    #[test]
-    fn settings_hold_from_their_step_until_a_run_goes_back_behind_it() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let load = || ResumeSettings::load(directory.path().join("settings.jsonl")).expect("settings");
-        let set = |setting: &str| vec![setting.to_owned()];
-        let held =
-            |step| load().in_force(step).map(|(step, text)| format!("{step} {text}")).collect::<Vec<_>>();
-        load().set_from(0, Vec::new()).expect("nothing to write");
-        assert!(!directory.path().join("settings.jsonl").exists());
-        load().set_from(10, set("train.steps=30")).expect("written");
-        load().set_from(20, set("train.lr=0.5")).expect("written");
-        assert_eq!(held(9), [""; 0]);
-        assert_eq!(held(10), ["10 train.steps=30"]);
-        assert_eq!(held(20), ["10 train.steps=30", "20 train.lr=0.5"]);
-        load().set_from(15, Vec::new()).expect("written");
-        assert_eq!(held(20), ["10 train.steps=30"]);
-        std::fs::write(directory.path().join("settings.jsonl"), "{\"step\":1}\n").expect("written");
-        let error =
-            ResumeSettings::load(directory.path().join("settings.jsonl")).expect_err("damaged").to_string();
-        assert!(error.contains("line 1") && error.contains("set"), "{error}");
-    }
 }

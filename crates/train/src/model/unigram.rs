@@ -78,30 +78,3 @@ impl Unigram {
         Ok(Self { counts: counts.iter().map(|count| u64::from_le_bytes(*count)).collect() })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_loss_is_the_entropy_of_the_targets() {
-        let mut unigram = Unigram::new(8);
-        assert_eq!(unigram.loss(), 0.0);
-        // The first id of a row is not a target.
-        unigram.count(&Batch::from_ids(vec![7, 1, 2, 3, 4], 5), Scope::Row);
-        assert!((unigram.loss() - 4f64.ln()).abs() < 1e-12);
-        unigram.count(&Batch::from_ids(vec![0, 1, 1, 1, 1], 5), Scope::Row);
-        let expected = -(5.0 / 8.0 * (5.0f64 / 8.0).ln() + 3.0 * (1.0 / 8.0) * (1.0f64 / 8.0).ln());
-        assert!((unigram.loss() - expected).abs() < 1e-12);
-    }
-
-    #[test]
-    fn counts_come_back_from_disk() {
-        let mut unigram = Unigram::new(4);
-        unigram.count(&Batch::from_ids(vec![0, 1, 3, 3], 4), Scope::Row);
-        let file = tempfile::NamedTempFile::new().expect("a temporary file");
-        std::fs::write(file.path(), unigram.to_bytes()).expect("written");
-        assert_eq!(Unigram::load(file.path(), 4).expect("four counts"), unigram);
-        assert!(Unigram::load(file.path(), 5).is_err());
-    }
-}

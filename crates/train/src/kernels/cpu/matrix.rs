@@ -91,40 +91,6 @@ pub(super) fn multiply(
 mod tests {
     use super::*;
 
-    fn numbers(count: usize, seed: usize) -> Vec<f32> {
-        (0..count).map(|at| ((at * 7 + seed * 13) as f32).sin()).collect()
-    }
-
-    #[test]
-    fn products_are_sums_of_products_whatever_the_strides_and_threads() {
-        for (rows, depth, columns) in [(1, 5, 3), (7, 1, 4), (64, 33, 1), (70, 40, 130), (3, 0, 2)] {
-            let (left, right) = (numbers(rows * depth, 1), numbers(depth * columns, 2));
-            let (by_row, by_column) = ([depth.max(1), 1], [1, rows]);
-            let wanted = |strides: [usize; 2], row: usize, column: usize| -> f32 {
-                let at = |depth: usize| {
-                    left[row * strides[0] + depth * strides[1]] * right[depth * columns + column]
-                };
-                (0..depth).map(at).sum()
-            };
-            for strides in [by_row, by_column] {
-                let a = Matrix::new(&left, [rows, depth], strides);
-                let b = Matrix::of_rows(&right, columns);
-                let product = |threads| {
-                    let mut output = vec![1.0; rows * columns];
-                    multiply(&mut output, Accumulate::Replace, a, b, 1.0, threads);
-                    multiply(&mut output, Accumulate::Add, a.transpose().transpose(), b, 2.0, threads);
-                    output
-                };
-                let output = product(Parallelism::None);
-                for (at, number) in output.iter().enumerate() {
-                    let wanted = 3.0 * wanted(strides, at / columns, at % columns);
-                    assert!((number - wanted).abs() < 1e-4, "{number} and {wanted}");
-                }
-                assert_eq!(output, product(Parallelism::Rayon(0)));
-            }
-        }
-    }
-
     #[test]
     #[should_panic(expected = "a matrix of [2, 3]")]
     fn a_matrix_beyond_its_slice_is_refused() {
