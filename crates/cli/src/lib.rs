@@ -294,6 +294,16 @@ async fn open_tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     millstream::loader::open_tokenizer(config).await
 }
 
+/// Learns the tokenizer and writes it to `directory`, so that child processes need not.
+async fn learn_once(config: &mut Config, directory: &Path) -> Result<()> {
+    let path = directory.join("tokenizer.json");
+    let tokenizer = open_tokenizer(config).await?;
+    let json = tokenizer.tokenizer_json().unwrap_or_default();
+    std::fs::write(&path, json).map_err(|e| Error::io(&path, "write", e))?;
+    (config.tokenizer.path, config.tokenizer.train) = (Some(path), None);
+    Ok(())
+}
+
 /// A loader of the held-out batches.
 fn held_out(config: &Config) -> Result<LoaderBuilder> {
     if config.pipeline.holdout == 0.0 {

@@ -16,9 +16,9 @@ mod line;
 mod slow;
 
 use line::fitted;
+pub(super) use slow::slow;
 #[cfg(feature = "train")]
-pub(super) use slow::Slow;
-pub(super) use slow::{slow, told};
+pub(super) use slow::{Slow, told};
 
 /// The least time between two drawings of a progress.
 const APART: Duration = Duration::from_millis(50);

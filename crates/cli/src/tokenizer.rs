@@ -11,6 +11,7 @@ use millstream::Result;
 use millstream::atomic::check_target;
 
 mod check;
+pub(super) mod rounds;
 
 pub(super) const HELP: &str = "Example: millstream tokenizer train configs/quickstart.toml -o tokenizer.json";
 

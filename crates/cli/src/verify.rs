@@ -16,7 +16,7 @@ use super::settings::Settings;
 use super::{INTERRUPTED, RunConfig, Written, hint, print_json, print_line, progress, stop};
 use millstream::config::Seconds;
 use millstream::verify::{Check, Difference, Law, Plan, Report};
-use millstream::{Config, Error, Loader, Result};
+use millstream::{Error, Loader, Result};
 
 pub(super) const HELP: &str = "\
 Example: check workers, kills and ranks on the first 200 batches
@@ -179,7 +179,7 @@ async fn plan(args: VerifyArgs, directory: &Path) -> Result<Plan, Failure> {
             *config = millstream::loader::with_stored_tokenizer(config).await?;
         }
         if config.tokenizer.is_learned() {
-            learn_once(config, directory.join("tokenizer.json")).await?;
+            super::learn_once(config, directory).await?;
         }
     }
     Ok(plan)
@@ -213,15 +213,6 @@ fn by_option(error: Error) -> Failure {
 
 fn plain(numbers: Vec<NonZeroUsize>) -> Vec<usize> {
     numbers.into_iter().map(NonZeroUsize::get).collect()
-}
-
-/// Learns the tokenizer once, so that the children need not.
-async fn learn_once(config: &mut Config, path: PathBuf) -> Result<()> {
-    let tokenizer = super::open_tokenizer(config).await?;
-    let json = tokenizer.tokenizer_json().unwrap_or_default();
-    std::fs::write(&path, json).map_err(|e| millstream::Error::io(&path, "write", e))?;
-    (config.tokenizer.path, config.tokenizer.train) = (Some(path), None);
-    Ok(())
 }
 
 fn summary(report: &Report) -> Summary<'_> {

@@ -4,22 +4,22 @@
 //! separate process, one after the other. All must deliver the same ids; their time and memory are compared.
 
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
+use futures::FutureExt;
 use serde::Serialize;
 
 use super::consumer::{Spend, milliseconds};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{ConfigArgs, INTERRUPTED, RunConfig, hint, print_json, print_line, progress, stop};
+use crate::{ConfigArgs, INTERRUPTED, RunConfig, hint, learn_once, print_json, print_line, progress, stop};
 use millstream::config::{OrAuto, SourceConfig};
 use millstream::loader::with_stored_tokenizer;
-use millstream::tokenizer::Tokenizer;
-use millstream::{Config, Error, Loader, Result};
+use millstream::{Error, Loader, Result};
 
 mod child;
 mod report;
@@ -140,32 +140,17 @@ pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failu
     let mut config = args.config.load()?;
     config.data = with_stored_tokenizer(&config.data).await?;
     let mut plan = plan(&args, config)?;
-    let tokenizer = tokenizer(&plan.config.data).await?;
-    // A config that a loader refuses must be known before anything is measured.
-    for shape in &plan.shapes {
-        Loader::builder(&plan.shaped(*shape).data)
-            .with_tokenizer(tokenizer.clone())
-            .with_on_demand(true)
-            .open()
-            .await?;
-    }
-    // Before this there is nothing to clean up, so a request to stop ends the program at once.
-    let stop = stop::flag(stop::requested());
     let kept = tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))?;
-    // Learn a tokenizer once, and not in each child.
-    if let (true, Some(json)) = (plan.config.data.tokenizer.is_learned(), tokenizer.tokenizer_json()) {
-        let path = kept.path().join("tokenizer.json");
-        std::fs::write(&path, json).map_err(|e| Error::io(&path, "write", e))?;
-        (plan.config.data.tokenizer.path, plan.config.data.tokenizer.train) = (Some(path), None);
+    let requested = stop::requested().shared();
+    let stop = stop::flag(requested.clone());
+    tokio::select! {
+        ready = plan.ready(kept.path()) => ready?,
+        () = requested => return Ok(interrupted()),
     }
-    drop(tokenizer);
     let (rounds, takes) = (plan.rounds, plan.takes);
     let work = tokio::task::spawn_blocking(move || plan.run(&stop));
     let outcomes = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))?;
-    let Some(outcomes) = outcomes else {
-        progress::say("interrupted: nothing was compared to its end");
-        return Ok(ExitCode::from(INTERRUPTED));
-    };
+    let Some(outcomes) = outcomes else { return Ok(interrupted()) };
     let report = Report {
         config: args.config.config.display().to_string(),
         cores: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
@@ -177,10 +162,9 @@ pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-/// Loads the tokenizer, or learns it.
-async fn tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
-    let _slow = config.tokenizer.is_learned().then(|| progress::told("learning a tokenizer from the corpus"));
-    millstream::loader::open_tokenizer(config).await
+fn interrupted() -> ExitCode {
+    progress::say("interrupted: nothing was compared to its end");
+    ExitCode::from(INTERRUPTED)
 }
 
 fn plan(args: &CompareArgs, mut config: RunConfig) -> Result<Plan, Failure> {
@@ -231,6 +215,17 @@ fn plan(args: &CompareArgs, mut config: RunConfig) -> Result<Plan, Failure> {
 }
 
 impl Plan {
+    /// Learns the tokenizer, and tries each config: what a loader refuses must be known before anything is measured.
+    async fn ready(&mut self, directory: &Path) -> Result<()> {
+        if self.config.data.tokenizer.is_learned() {
+            learn_once(&mut self.config.data, directory).await?;
+        }
+        for shape in &self.shapes {
+            Loader::builder(&self.shaped(*shape).data).with_on_demand(true).open().await?;
+        }
+        Ok(())
+    }
+
     /// The config for batches of one shape.
     fn shaped(&self, shape: Shape) -> RunConfig {
         let mut config = self.config.clone();

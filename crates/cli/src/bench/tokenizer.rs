@@ -2,25 +2,21 @@
 
 use std::fmt;
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use futures::StreamExt;
 use serde::Serialize;
 
 use super::rate;
+use crate::tokenizer::rounds::{on_threads, read};
 use crate::{ConfigArgs, needs_text, open_tokenizer, print_json, print_line, progress};
 use millstream::config::Config;
 use millstream::source::{Holdout, Lane, Source};
 use millstream::tokenizer::Tokenizer;
-use millstream::{Document, Error, LaneCursor, Result, threads};
+use millstream::{Document, LaneCursor, Result, threads};
 
 /// How much text is read before it is encoded, in bytes, so that reading is not measured.
-const ROUND_BYTES: usize = 64 << 20;
-
-/// How much text a thread takes at once, in bytes.
-const CHUNK_BYTES: usize = 128 << 10;
+const ROUND_BYTES: u64 = 64 << 20;
 
 pub(super) const HELP: &str = "\
 Example: beside the loader, on the same documents
@@ -92,7 +88,8 @@ async fn measure(config: &Config, tokenizer: &dyn Tokenizer, batches: u64) -> Re
     threads::check(workers)?;
     let (mut tokens, mut count, mut bytes, mut time) = (0, 0, 0, Duration::ZERO);
     while tokens < wanted {
-        let round = read(&mut documents, (wanted - tokens) as usize).await?;
+        // Less if that has the tokens that are left to encode.
+        let round = read(&mut documents, ROUND_BYTES.min((wanted - tokens).saturating_mul(4))).await?;
         if round.is_empty() {
             break;
         }
@@ -114,58 +111,19 @@ async fn measure(config: &Config, tokenizer: &dyn Tokenizer, batches: u64) -> Re
     })
 }
 
-/// The documents of a round, or fewer if they have the tokens that are left to encode.
-async fn read<S>(documents: &mut S, tokens: usize) -> Result<Vec<Document>>
-where
-    S: futures::Stream<Item = Result<millstream::Tracked<Document>>> + Unpin,
-{
-    let bound = ROUND_BYTES.min(tokens.saturating_mul(4)).max(CHUNK_BYTES);
-    let (mut round, mut bytes) = (Vec::new(), 0);
-    while bytes < bound {
-        let Some(document) = documents.next().await else { break };
-        let document = document?.value;
-        bytes += document.text().len();
-        round.push(document);
-    }
-    Ok(round)
-}
-
 /// Encodes all documents on `workers` threads. Gives the number of tokens and the time.
 fn encode(documents: &[Document], tokenizer: &dyn Tokenizer, workers: usize) -> Result<(u64, Duration)> {
-    let mut size = 0;
-    let chunks: Vec<&[Document]> = documents
-        .chunk_by(|document, _| {
-            size += document.text().len();
-            let whole = size >= CHUNK_BYTES;
-            if whole {
-                size = 0;
-            }
-            !whole
-        })
-        .collect();
-    let next = AtomicUsize::new(0);
-    let work = || -> Result<u64> {
+    let started = Instant::now();
+    let tokens = on_threads(documents, workers, |chunk| {
         let (mut ids, mut tokens) = (Vec::new(), 0);
-        while let Some(chunk) = chunks.get(next.fetch_add(1, Relaxed)) {
-            for document in *chunk {
-                ids.clear();
-                tokenizer.encode(document.text(), &mut ids).map_err(|problem| {
-                    document.error(problem, "change the tokenizer, or take the document out")
-                })?;
-                tokens += ids.len() as u64;
-            }
+        for document in chunk {
+            ids.clear();
+            tokenizer.encode(document.text(), &mut ids).map_err(|problem| {
+                document.error(problem, "change the tokenizer, or take the document out")
+            })?;
+            tokens += ids.len() as u64;
         }
         Ok(tokens)
-    };
-    let started = Instant::now();
-    let tokens = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        threads
-            .into_iter()
-            .map(|thread| {
-                thread.join().unwrap_or_else(|_| Err(Error::tokenizer("bench", "a thread panicked")))
-            })
-            .sum::<Result<u64>>()
     })?;
-    Ok((tokens, started.elapsed()))
+    Ok((tokens.into_iter().sum(), started.elapsed()))
 }

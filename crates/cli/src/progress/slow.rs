@@ -36,6 +36,7 @@ pub(crate) fn slow(what: &'static str) -> Slow {
 }
 
 /// Reports work at once, and on a terminal counts its seconds if it takes long. Call it within a runtime.
+#[cfg(feature = "train")]
 pub(crate) fn told(what: &'static str) -> Slow {
     super::say(what);
     Slow::begin(what, false)

@@ -1,12 +1,13 @@
 //! `millstream tokenizer check`: compares the fast engine's ids with the reference's on a corpus.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use futures::{Stream, StreamExt};
+use futures::Stream;
 use serde::Serialize;
+
+use super::rounds::{on_threads, read};
 
 use super::super::progress::Progress;
 use super::super::words::count;
@@ -27,8 +28,8 @@ differ, it shows the first such documents and exits with code 1.";
 /// How many of the documents that differ are shown.
 const SHOWN: usize = 10;
 
-/// How much text a thread takes at once, in bytes.
-const GROUP_BYTES: usize = 256 << 10;
+/// How much text is read before it is compared, in bytes for each thread.
+const ROUND_BYTES: u64 = 4 << 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
@@ -79,7 +80,7 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
     needs_text(&config)?;
     let slow = progress::slow("opening the tokenizer");
     let tokenizer = tokenizer(&config).await?;
-    let check = Arc::new(Check::new(&tokenizer)?);
+    let check = Check::new(&tokenizer)?;
     let refused = match tokenizer.engine() {
         Engine::Reference { reason } => Some(reason),
         _ => None,
@@ -145,11 +146,11 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// Compares the engines on documents of about `bytes` bytes, and prints the result.
+/// Compares the engines on documents of about `bytes` bytes. Gives the first documents that differ, too.
 async fn compare<S>(
-    documents: S,
+    mut documents: S,
     bytes: u64,
-    check: &Arc<Check>,
+    check: &Check,
     threads: usize,
 ) -> Result<(Counts, Vec<String>)>
 where
@@ -157,24 +158,20 @@ where
 {
     let bar = Progress::new(bytes, 0);
     let _slow = bar.is_hidden().then(|| progress::slow("comparing the engines"));
-    let begun = Instant::now();
-    let outcomes = groups(documents, bytes).map(|group| async {
-        let check = Arc::clone(check);
-        let group = group?;
-        tokio::task::spawn_blocking(move || compare_group(&check, &group))
-            .await
-            .map_err(|lost| Error::tokenizer("check", lost.to_string()))
-    });
-    let mut outcomes = std::pin::pin!(outcomes.buffered(threads));
-    let (mut counts, mut shown) = (Counts::default(), Vec::new());
-    while let Some(outcome) = outcomes.next().await {
-        let (more, differences) = outcome.inspect_err(|_| bar.clear())?;
-        counts.documents += more.documents;
-        counts.bytes += more.bytes;
-        counts.tokens += more.tokens;
-        counts.differing += more.differing;
-        counts.unknown += more.unknown;
-        shown.extend(differences);
+    let (begun, mut counts, mut shown) = (Instant::now(), Counts::default(), Vec::new());
+    while let Some(left) = bytes.checked_sub(counts.bytes).filter(|left| *left > 0) {
+        let round = read(&mut documents, left.min(ROUND_BYTES * threads as u64)).await?;
+        if round.is_empty() {
+            break;
+        }
+        for (more, differences) in on_threads(&round, threads, |chunk| Ok(compare_chunk(check, chunk)))? {
+            counts.documents += more.documents;
+            counts.bytes += more.bytes;
+            counts.tokens += more.tokens;
+            counts.differing += more.differing;
+            counts.unknown += more.unknown;
+            shown.extend(differences);
+        }
         shown.truncate(SHOWN);
         let whole = said(&counts, begun.elapsed().as_secs_f64());
         bar.show(counts.bytes, &[whole, format!("{} differ", counts.differing)]);
@@ -183,32 +180,9 @@ where
     Ok((counts, shown))
 }
 
-/// Documents of about `bytes` bytes, in groups.
-fn groups<S>(documents: S, bytes: u64) -> impl Stream<Item = Result<Vec<Document>>>
-where
-    S: Stream<Item = Result<Tracked<Document>>> + Unpin,
-{
-    futures::stream::unfold((documents, bytes), |(mut documents, mut left)| async move {
-        let (mut group, mut size) = (Vec::new(), 0);
-        while size < GROUP_BYTES && left > 0 {
-            match documents.next().await {
-                None => break,
-                Some(Err(error)) => return Some((Err(error), (documents, 0))),
-                Some(Ok(document)) => {
-                    let document = document.value;
-                    size += document.text().len();
-                    left = left.saturating_sub(document.text().len() as u64);
-                    group.push(document);
-                }
-            }
-        }
-        (!group.is_empty()).then_some((Ok(group), (documents, left)))
-    })
-}
-
-fn compare_group(check: &Check, group: &[Document]) -> (Counts, Vec<String>) {
+fn compare_chunk(check: &Check, chunk: &[Document]) -> (Counts, Vec<String>) {
     let (mut counts, mut shown) = (Counts::default(), Vec::new());
-    for document in group {
+    for document in chunk {
         counts.documents += 1;
         counts.bytes += document.text().len() as u64;
         match check.compare(document.text()) {

@@ -126,8 +126,6 @@ fn is_free(path: &Path) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
 
     #[test]
