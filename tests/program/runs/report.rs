@@ -294,10 +294,19 @@ fn a_run_that_goes_on_is_shown_as_far_as_it_is() {
 fn damaged_lines_are_named_and_the_page_that_was_there_stays() {
     let project = Project::trained();
     let page = project.page(&["run"]);
-    project.log("run", "{\"step\":21,\"loss\":1\n{\"step\":22}\n");
-    let said = project.fail(&["report", "run", "--html", "report.html"]);
-    assert!(said.contains("run/metrics.jsonl:23: this is not a line of a run's metrics: "), "{said}");
-    assert!(said.contains("correct the line, or remove it"), "{said}");
+    let metrics = std::fs::read_to_string(project.path("run/metrics.jsonl")).expect("metrics");
+    for (line, problem) in [
+        ("{\"step\":21,\"loss\":1", "EOF while parsing"),
+        ("{\"loss\":1}", "it has no step; "),
+        ("{\"step\":21,\"lr\":\"low\"}", "its lr is not a number; "),
+    ] {
+        let damaged = format!("{metrics}{line}\n{{\"step\":22}}\n");
+        std::fs::write(project.path("run/metrics.jsonl"), damaged).expect("written");
+        let said = project.fail(&["report", "run", "--html", "report.html"]);
+        let whole = format!("run/metrics.jsonl:23: this is not a line of a run's metrics: {problem}");
+        assert!(said.contains(&whole), "{said}");
+        assert!(said.contains("correct the line, or remove it"), "{said}");
+    }
     assert_eq!(std::fs::read_to_string(project.path("report.html")).expect("a page"), page);
     let said = project.fail(&["report", "corpus"]);
     assert!(said.contains("corpus: this is not a run's directory"), "{said}");

@@ -88,10 +88,6 @@ impl Curve {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.spans.is_empty()
-    }
-
     /// The number of its spans.
     pub(super) fn len(&self) -> usize {
         self.spans.len()

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
+use serde_json::Value;
 
-use super::line::Line;
 use super::unit::{Kind, short};
 
 /// The figures of a run up to its last logged line.
@@ -68,22 +68,26 @@ impl Sums {
         Self { figures: Figures { run, path, steps, ..Figures::default() }, ..Self::default() }
     }
 
-    pub(super) fn add(&mut self, line: &Line) {
+    pub(super) fn add(&mut self, step: u64, line: &Value) {
         let Self { figures, wait, flops, mfu } = self;
-        figures.step = figures.step.max(line.step);
-        let last = |figure: &mut Option<f64>, value: Option<f64>| *figure = value.or(*figure);
-        if let Some(now) = line.seconds {
+        figures.step = figures.step.max(step);
+        let number = |field: &str| line[field].as_f64();
+        if let Some(now) = number("seconds") {
             let since = (now - figures.seconds.unwrap_or_default()).max(0.0);
-            wait.add(line.wait_share, since);
-            flops.add(line.flops_per_second, since);
-            mfu.add(line.mfu, since);
+            wait.add(number("wait_share"), since);
+            flops.add(number("flops_per_second"), since);
+            mfu.add(number("mfu"), since);
         }
-        last(&mut figures.seconds, line.seconds);
-        last(&mut figures.loss, line.loss);
-        last(&mut figures.validation_loss, line.validation_loss);
-        last(&mut figures.bits_per_byte, line.bits_per_byte);
-        figures.tokens = line.tokens.or(figures.tokens);
-        figures.memory = line.memory.max(figures.memory);
+        for (figure, field) in [
+            (&mut figures.seconds, "seconds"),
+            (&mut figures.loss, "loss"),
+            (&mut figures.validation_loss, "validation_loss"),
+            (&mut figures.bits_per_byte, "bits_per_byte"),
+        ] {
+            *figure = number(field).or(*figure);
+        }
+        figures.tokens = line["tokens"].as_u64().or(figures.tokens);
+        figures.memory = line["memory"].as_u64().max(figures.memory);
     }
 
     pub(super) fn finish(self) -> Figures {
@@ -146,22 +150,23 @@ fn time(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn rates_are_those_of_the_whole_run() {
         let mut sums = Sums::new("a".to_owned(), PathBuf::new(), 40);
-        let line = |step: u64, seconds: f64, wait_share: f64| Line {
-            step,
-            tokens: Some(step * 10),
-            seconds: Some(seconds),
-            wait_share: Some(wait_share),
-            memory: Some(100 - step),
-            ..Line::default()
-        };
-        let rated = Line { flops_per_second: Some(8e9), mfu: Some(0.5), ..line(20, 4.0, 0.1) };
-        [line(10, 1.0, 0.5), rated].iter().for_each(|line| sums.add(line));
-        sums.add(&Line { step: 20, validation_loss: Some(2.0), ..Line::default() });
+        for line in [
+            json!({ "step": 10, "tokens": 100, "seconds": 1.0, "wait_share": 0.5, "memory": 90 }),
+            json!({
+                "step": 20, "tokens": 200, "seconds": 4.0, "wait_share": 0.1, "memory": 80, "mfu": 0.5,
+                "flops_per_second": 8e9,
+            }),
+            json!({ "step": 20, "validation_loss": 2.0 }),
+        ] {
+            sums.add(line["step"].as_u64().expect("a step"), &line);
+        }
         let figures = sums.finish();
         assert_eq!((figures.step, figures.tokens_per_second), (20, Some(50.0)));
         assert!((figures.wait_share.expect("a share") - 0.2).abs() < 1e-12);

@@ -7,9 +7,9 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::chart::Chart;
-use super::curve::Point;
+use super::curve::{Curve, Point};
 use super::figures::table;
-use super::run::{Pair, Run};
+use super::run::Run;
 
 /// The most spans of all curves of a page, which keep it below some megabytes, however many runs there are.
 const SPANS: usize = 48 << 10;
@@ -65,14 +65,11 @@ pub(super) fn page(mut runs: Vec<Run>) -> String {
 
 /// Shortens the curves if there are very many.
 fn shrink(runs: &mut [Run]) {
-    let curves =
-        || runs.iter().flat_map(|run| run.curves.values()).flat_map(|pair| [&pair.first, &pair.second]);
+    let curves = || runs.iter().flat_map(|run| run.curves.values().flatten());
     let most = (SPANS / curves().count().max(1)).max(LEAST);
     if curves().map(|curve| curve.len()).sum::<usize>() > SPANS {
-        for Pair { first, second } in runs.iter_mut().flat_map(|run| run.curves.values_mut()) {
-            first.shrink(most);
-            second.shrink(most);
-        }
+        let all = runs.iter_mut().flat_map(|run| run.curves.values_mut().flatten());
+        all.for_each(|curve| curve.shrink(most));
     }
 }
 
@@ -97,12 +94,11 @@ fn charts(runs: &[Run]) -> Vec<Shown<'_>> {
     let shown = |chart| {
         let pairs =
             runs.iter().enumerate().filter_map(|(number, run)| Some((number, run.curves.get(chart)?)));
-        let of = |(run, pair): (usize, &Pair)| {
-            [(&pair.first, false), (&pair.second, true)].map(|(curve, is_dashed)| Drawn {
-                run,
-                is_dashed,
-                points: curve.points(),
-                smooth: if chart.is_noisy(is_dashed) { curve.smooth() } else { Vec::new() },
+        let of = |(run, [first, second]): (usize, &[Curve; 2])| {
+            let [is_noisy, is_second_noisy] = Chart::is_noisy(chart);
+            [(first, false, is_noisy), (second, true, is_second_noisy)].map(|(curve, is_dashed, is_noisy)| {
+                let smooth = if is_noisy { curve.smooth() } else { Vec::new() };
+                Drawn { run, is_dashed, points: curve.points(), smooth }
             })
         };
         let curves: Vec<Drawn> = pairs.flat_map(of).filter(|curve| !curve.points.is_empty()).collect();

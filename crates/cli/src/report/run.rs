@@ -9,20 +9,14 @@ use millstream_train::{RunDirectory, Sample};
 use super::chart::Chart;
 use super::curve::Curve;
 use super::figures::{Figures, Sums};
-use super::line::{self, Line};
-
-/// The two curves that a chart has of a run: the second is dashed.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Pair {
-    pub(super) first: Curve,
-    pub(super) second: Curve,
-}
+use super::line;
 
 /// A run.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) figures: Figures,
-    pub(super) curves: BTreeMap<Chart, Pair>,
+    /// The two curves that each chart has of it. The second is dashed.
+    pub(super) curves: BTreeMap<Chart, [Curve; 2]>,
     pub(super) samples: Vec<Sample>,
     /// The config with the settings of its resumes, as TOML.
     pub(super) config: toml::Table,
@@ -36,12 +30,16 @@ impl Run {
         let directory = RunDirectory::open(path)?;
         let config = directory.config(&[])?;
         let mut sums = Sums::new(name, path.to_owned(), config.train.steps);
-        let mut curves = BTreeMap::new();
-        line::read(&directory.metrics(), |line| {
-            sums.add(line);
-            add(&mut curves, line);
+        let mut curves: BTreeMap<Chart, [Curve; 2]> = BTreeMap::new();
+        line::read(&directory.metrics(), |step, line| {
+            sums.add(step, line);
+            Chart::visit(line, |chart, numbers| {
+                if numbers != [None; 2] {
+                    let curves = curves.entry(chart).or_default();
+                    curves.iter_mut().zip(numbers).for_each(|(curve, number)| curve.push(step, number));
+                }
+            });
         })?;
-        curves.retain(|_, pair| !pair.first.is_empty() || !pair.second.is_empty());
         let config = toml::Table::try_from(&config);
         Ok(Self {
             figures: sums.finish(),
@@ -50,34 +48,6 @@ impl Run {
             config: config.map_err(|e| Error::config(path.display().to_string(), e.to_string()))?,
             settings: directory.resume_settings()?,
         })
-    }
-}
-
-/// Adds a line's values to their curves.
-fn add(curves: &mut BTreeMap<Chart, Pair>, line: &Line) {
-    let mut pair = |chart: Chart, first: Option<f64>, second: Option<f64>| {
-        if first.is_some() || second.is_some() {
-            let pair = curves.entry(chart).or_default();
-            pair.first.push(line.step, first);
-            pair.second.push(line.step, second);
-        }
-    };
-    pair(Chart::Loss, line.loss, line.validation_loss);
-    pair(Chart::BitsPerByte, line.bits_per_byte, None);
-    pair(Chart::LearningRate, line.lr, None);
-    pair(Chart::GradientNorm, line.grad_norm, None);
-    pair(Chart::Rate, line.tokens_per_second, None);
-    pair(Chart::Wait, line.wait_share, None);
-    pair(Chart::Memory, line.memory.map(|bytes| bytes as f64), None);
-    pair(Chart::Flops, line.flops_per_second, None);
-    pair(Chart::Mfu, line.mfu, None);
-    for (name, source) in line.sources.iter().flatten() {
-        let of_validation = line.validation_loss.and(source.loss);
-        let of_training = source.loss.filter(|_| line.validation_loss.is_none());
-        pair(Chart::Source(name.clone()), of_training, of_validation);
-    }
-    for (name, stage) in line.stages.iter().flatten() {
-        pair(Chart::stage(name), stage.busy, stage.queue);
     }
 }
 
