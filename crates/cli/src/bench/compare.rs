@@ -17,7 +17,7 @@ use super::consumer::{Spend, milliseconds};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::{ConfigArgs, INTERRUPTED, RunConfig, hint, learn_once, print_json, print_line, progress, stop};
-use millstream::config::{OrAuto, SourceConfig};
+use millstream::config::SourceConfig;
 use millstream::loader::with_stored_tokenizer;
 use millstream::{Error, Loader, Result};
 
@@ -120,20 +120,8 @@ impl Shape {
     }
 }
 
-/// The result of one shape.
-struct Outcome {
-    shape: Shape,
-    /// The workers and the depth of the config for this shape.
-    workers: OrAuto,
-    depth: OrAuto,
-    ways: Vec<WayOutcome>,
-}
-
-/// The result of one way: a measurement for each round.
-struct WayOutcome {
-    way: Way,
-    rounds: Vec<Measured>,
-}
+/// What the rounds of each way measured.
+type Rounds = Vec<(Way, Vec<Measured>)>;
 
 /// Compares and prints.
 pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failure> {
@@ -149,14 +137,14 @@ pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failu
     }
     let (rounds, takes) = (plan.rounds, plan.takes);
     let work = tokio::task::spawn_blocking(move || plan.run(&stop));
-    let outcomes = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))?;
-    let Some(outcomes) = outcomes else { return Ok(interrupted()) };
+    let workloads = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))?;
+    let Some(workloads) = workloads else { return Ok(interrupted()) };
     let report = Report {
         config: args.config.config.display().to_string(),
         cores: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
         takes,
         rounds,
-        workloads: outcomes.iter().map(Workload::new).collect(),
+        workloads,
     };
     if json { print_json(&report) } else { print_line(&report.table()) }?;
     Ok(ExitCode::SUCCESS)
@@ -250,26 +238,21 @@ impl Plan {
     }
 
     /// Runs every way of every shape in turns. None if `stop` was set meanwhile.
-    fn run(&self, stop: &AtomicBool) -> Result<Option<Vec<Outcome>>> {
+    fn run(&self, stop: &AtomicBool) -> Result<Option<Vec<Workload>>> {
         let bar = Progress::new(self.rounds * (self.shapes.len() * self.ways.len()) as u64, 0);
-        let outcomes = self.outcomes(&bar, stop);
+        let rounds = self.measure(&bar, stop);
         bar.clear();
-        outcomes
+        let workload =
+            |(&shape, ways): (&Shape, Rounds)| Workload::new(shape, &self.shaped(shape).data, &ways);
+        Ok(rounds?.map(|rounds| self.shapes.iter().zip(rounds).map(workload).collect()))
     }
 
-    fn outcomes(&self, bar: &Progress, stop: &AtomicBool) -> Result<Option<Vec<Outcome>>> {
-        let mut outcomes: Vec<Outcome> = self
-            .shapes
-            .iter()
-            .map(|&shape| {
-                let pipeline = self.shaped(shape).data.pipeline;
-                let ways = self.ways.iter().map(|&way| WayOutcome { way, rounds: Vec::new() }).collect();
-                Outcome { shape, workers: pipeline.workers, depth: pipeline.depth, ways }
-            })
-            .collect();
+    fn measure(&self, bar: &Progress, stop: &AtomicBool) -> Result<Option<Vec<Rounds>>> {
+        let none: Rounds = self.ways.iter().map(|&way| (way, Vec::new())).collect();
+        let mut all = vec![none; self.shapes.len()];
         for round in 1..=self.rounds {
-            for Outcome { shape, ways, .. } in &mut outcomes {
-                for WayOutcome { way, rounds } in ways.iter_mut() {
+            for (shape, ways) in self.shapes.iter().zip(&mut all) {
+                for (way, rounds) in ways.iter_mut() {
                     let what = format!("round {round}/{}, {}, {}", self.rounds, shape.name(), way.name());
                     bar.show(bar.done(), &[what.clone(), way.name().to_owned()]);
                     let Some(run) = child::run(&self.orders(*shape, *way), stop)? else { return Ok(None) };
@@ -283,14 +266,13 @@ impl Plan {
                 are_equal(ways)?;
             }
         }
-        Ok(Some(outcomes))
+        Ok(Some(all))
     }
 }
 
 /// Refuses to compare ways that delivered different ids.
-fn are_equal(ways: &[WayOutcome]) -> Result<()> {
-    let mut runs =
-        ways.iter().flat_map(|WayOutcome { way, rounds }| rounds.iter().map(move |run| (way, run)));
+fn are_equal(ways: &Rounds) -> Result<()> {
+    let mut runs = ways.iter().flat_map(|(way, rounds)| rounds.iter().map(move |run| (way, run)));
     let Some((_, first)) = runs.next() else { return Ok(()) };
     let of = |run: &Measured| (run.batches, run.tokens, run.digest.clone());
     let Some((way, other)) = runs.find(|(_, run)| of(run) != of(first)) else { return Ok(()) };

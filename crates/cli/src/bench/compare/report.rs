@@ -5,8 +5,9 @@ use std::fmt;
 use serde::Serialize;
 
 use super::child::{Measured, Takes, Way};
-use super::{Outcome, Shape, WayOutcome};
+use super::{Rounds, Shape};
 use crate::bench::consumer::Spend;
+use millstream::Config;
 use millstream::config::OrAuto;
 
 /// The whole comparison.
@@ -44,11 +45,10 @@ pub(super) struct Variant {
 
 impl Workload {
     /// Combines the rounds of each way.
-    pub(super) fn new(outcome: &Outcome) -> Self {
-        let Outcome { shape, workers, depth, ways } = outcome;
+    pub(super) fn new(shape: Shape, config: &Config, ways: &Rounds) -> Self {
         let mut variants: Vec<Variant> = ways
             .iter()
-            .filter_map(|WayOutcome { way, rounds }| {
+            .filter_map(|(way, rounds)| {
                 let of = |value: fn(&Measured) -> f64| sorted(rounds.iter().map(value));
                 let rates = of(|it| it.tokens_per_second);
                 let option = |values: Vec<f64>| (values.len() == rounds.len()).then(|| middle(&values));
@@ -69,7 +69,7 @@ impl Workload {
         if let Some(base) = variants.first().map(|it| it.median.tokens_per_second) {
             variants.iter_mut().for_each(|it| it.speed_up = it.median.tokens_per_second / base);
         }
-        Self { shape: *shape, workers: *workers, depth: *depth, variants }
+        Self { shape, workers: config.pipeline.workers, depth: config.pipeline.depth, variants }
     }
 }
 
@@ -195,12 +195,9 @@ mod tests {
         };
         let rounds =
             |rates: [f64; 3]| vec![measured(rates[0], 0.3), measured(rates[1], 0.1), measured(rates[2], 0.2)];
-        let ways = vec![
-            WayOutcome { way: Way::OnDemand, rounds: rounds([3.0, 1.0, 2.0]) },
-            WayOutcome { way: Way::Workers, rounds: rounds([5.0, 6.0, 4.0]) },
-        ];
+        let ways = vec![(Way::OnDemand, rounds([3.0, 1.0, 2.0])), (Way::Workers, rounds([5.0, 6.0, 4.0]))];
         let shape = Shape { batch_size: 4, seq_len: 8 };
-        let workload = Workload::new(&Outcome { shape, workers: OrAuto::Auto, depth: OrAuto::Auto, ways });
+        let workload = Workload::new(shape, &Config::default(), &ways);
         let [first, second] = &workload.variants[..] else { panic!("two ways") };
         assert_eq!((first.median.tokens_per_second, first.speed_up), (2.0, 1.0));
         assert_eq!((second.median.tokens_per_second, second.speed_up), (5.0, 2.5));
