@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use burn::data::dataloader::batcher::Batcher;
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
@@ -94,25 +94,48 @@ struct SharedStream {
     steps: usize,
     /// Whether an epoch continues where the one before it ended.
     goes_on: bool,
-    stream: Mutex<Slot>,
+    /// Locked while an epoch reads it.
+    stream: Mutex<Stream>,
     cursor: Mutex<Option<Cursor>>,
 }
 
-/// The stream between two epochs.
-enum Slot {
-    /// The stream is not open yet.
-    Closed,
-    /// The stream is at the end of the last epoch, or in its middle: after this many of its batches.
-    Open(Bridge, usize),
-    /// An epoch is reading the stream.
-    Taken,
-    /// The stream ended with an error.
-    Failed,
+/// The stream of batches.
+#[derive(Default)]
+struct Stream {
+    /// `None` before an epoch opens it, and after an error.
+    batches: Option<Bridge>,
+    has_failed: bool,
+    /// How many batches of the last epoch were read.
+    read: usize,
 }
 
 impl SharedStream {
-    fn slot(&self) -> MutexGuard<'_, Slot> {
-        self.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    fn new(open: Open, steps: usize, goes_on: bool) -> Arc<Self> {
+        Arc::new(Self { open, steps, goes_on, stream: Mutex::default(), cursor: Mutex::default() })
+    }
+
+    /// The stream, for an epoch to read: where the last epoch stopped, if that was before its end.
+    fn begin(&self) -> Result<MutexGuard<'_, Stream>> {
+        let mut stream = match self.stream.try_lock() {
+            Ok(stream) => stream,
+            Err(TryLockError::Poisoned(stream)) => stream.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Train("an epoch of this data loader is being read".to_owned()));
+            }
+        };
+        if stream.read == self.steps {
+            stream.read = 0;
+            stream.batches = stream.batches.take().filter(|_| self.goes_on);
+        }
+        if stream.has_failed {
+            return Err(Error::Train("this data loader ended with an error before".to_owned()));
+        }
+        if stream.batches.is_none() {
+            let opened = Bridge::open((self.open)());
+            stream.has_failed = opened.is_err();
+            stream.batches = Some(opened?);
+        }
+        Ok(stream)
     }
 }
 
@@ -159,7 +182,7 @@ impl<O: Send + 'static> BurnLoader<O> {
         device: &Device,
     ) -> Result<Self> {
         let mut steps = 0;
-        let mut stream = Bridge::open(open())?;
+        let stream = Bridge::open(open())?;
         while steps < most && stream.next().transpose()?.is_some() {
             steps += 1;
         }
@@ -178,9 +201,8 @@ impl<O: Send + 'static> BurnLoader<O> {
         batcher: impl Batcher<Batch, O> + 'static,
         device: &Device,
     ) -> Self {
-        let (stream, cursor) = (Mutex::new(Slot::Closed), Mutex::new(None));
-        let state = SharedStream { open, steps, goes_on, stream, cursor };
-        Self { state: Arc::new(state), batcher: Arc::new(batcher), device: device.clone(), range: 0..steps }
+        let state = SharedStream::new(open, steps, goes_on);
+        Self { state, batcher: Arc::new(batcher), device: device.clone(), range: 0..steps }
     }
 
     /// The cursor of the last batch given; `None` before the first. Data loaders made by `to_device` share it, so you
@@ -198,26 +220,12 @@ impl<O: Send + 'static> DataLoader<O> for BurnLoader<O> {
     /// Starts the next epoch. If you drop an epoch before its end, the next call continues it. Starting a second one
     /// while one is being read is an error.
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<O> + 'a> {
-        let taken = std::mem::replace(&mut *self.state.slot(), Slot::Taken);
-        let mut epoch = Epoch { loader: self, stream: None, error: None, read: 0 };
-        match taken {
-            Slot::Open(stream, read) => (epoch.stream, epoch.read) = (Some(stream), read),
-            Slot::Closed => match Bridge::open((self.state.open)()) {
-                Ok(stream) => epoch.stream = Some(stream),
-                Err(error) => {
-                    epoch.error = Some(error);
-                    *self.state.slot() = Slot::Failed;
-                }
-            },
-            Slot::Taken => {
-                epoch.error = Some(Error::Train("an epoch of this data loader is being read".to_owned()));
-            }
-            Slot::Failed => {
-                epoch.error = Some(Error::Train("this data loader ended with an error before".to_owned()));
-                *self.state.slot() = Slot::Failed;
-            }
-        }
-        Box::new(epoch)
+        let (stream, error) = match self.state.begin() {
+            Ok(stream) => (Some(stream), None),
+            Err(error) => (None, Some(error)),
+        };
+        let read = stream.as_ref().map_or(0, |stream| stream.read);
+        Box::new(Epoch { loader: self, stream, error, read })
     }
 
     /// The number of batches in an epoch.
@@ -235,40 +243,20 @@ impl<O: Send + 'static> DataLoader<O> for BurnLoader<O> {
     /// instead.
     fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<O>> {
         let SharedStream { open, steps, goes_on, .. } = &*self.state;
-        let (stream, cursor) = (Mutex::new(Slot::Closed), Mutex::new(None));
-        let state = SharedStream { open: open.clone(), steps: *steps, goes_on: *goes_on, stream, cursor };
+        let state = SharedStream::new(open.clone(), *steps, *goes_on);
         let end = (self.range.start + end).min(self.range.end);
         let start = (self.range.start + start).min(end);
-        self.with(Arc::new(state), &self.device, start..end)
+        self.with(state, &self.device, start..end)
     }
 }
 
 struct Epoch<'a, O> {
     loader: &'a BurnLoader<O>,
     /// `None` when the epoch is over.
-    stream: Option<Bridge>,
+    stream: Option<MutexGuard<'a, Stream>>,
     error: Option<Error>,
     /// How many batches of the epoch have been read.
     read: usize,
-}
-
-impl<O> Epoch<'_, O> {
-    /// Gives the stream back, for the next epoch.
-    fn end(&mut self) {
-        let Some(stream) = self.stream.take() else { return };
-        let state = &self.loader.state;
-        *state.slot() = match (state.goes_on, self.read == state.steps) {
-            (true, true) => Slot::Open(stream, 0),
-            (_, false) => Slot::Open(stream, self.read),
-            (false, true) => Slot::Closed,
-        };
-    }
-
-    fn fail(&mut self, error: Error) -> DatasetError {
-        self.stream = None;
-        *self.loader.state.slot() = Slot::Failed;
-        DatasetError::new(error)
-    }
 }
 
 impl<O> Iterator for Epoch<'_, O> {
@@ -279,26 +267,33 @@ impl<O> Iterator for Epoch<'_, O> {
             return Some(Err(DatasetError::new(error)));
         }
         let BurnLoader { state, batcher, device, range } = self.loader;
-        while self.read < state.steps {
-            let batch = match self.stream.as_mut()?.next() {
-                Some(Ok(batch)) => batch,
-                Some(Err(error)) => return Some(Err(self.fail(error))),
-                None => {
-                    let (read, steps) = (self.read, state.steps);
-                    return Some(Err(self.fail(Error::Train(format!(
-                        "the stream ended after {read} of the {steps} batches of an epoch; raise pipeline.epochs or \
-                         leave it out, or ask for fewer batches"
-                    )))));
+        let stream = self.stream.as_mut()?;
+        while stream.read < state.steps {
+            let ended = || {
+                let (read, steps) = (stream.read, state.steps);
+                Err(Error::Train(format!(
+                    "the stream ended after {read} of the {steps} batches of an epoch; raise pipeline.epochs or leave \
+                     it out, or ask for fewer batches"
+                )))
+            };
+            let next = stream.batches.as_ref().and_then(Bridge::next);
+            let batch = match next.unwrap_or_else(ended) {
+                Ok(batch) => batch,
+                Err(error) => {
+                    (stream.batches, stream.has_failed) = (None, true);
+                    self.stream = None;
+                    return Some(Err(DatasetError::new(error)));
                 }
             };
-            let number = self.read;
-            self.read += 1;
+            let number = stream.read;
+            stream.read += 1;
+            self.read = stream.read;
             *state.cursor.lock().unwrap_or_else(PoisonError::into_inner) = Some(batch.cursor().clone());
             if range.contains(&number) {
                 return Some(Ok(batcher.batch(vec![batch], device)));
             }
         }
-        self.end();
+        self.stream = None;
         None
     }
 }
@@ -308,11 +303,5 @@ impl<O> DataLoaderIterator<O> for Epoch<'_, O> {
         let range = &self.loader.range;
         let given = self.read.clamp(range.start, range.end) - range.start;
         Progress::new(given, range.len(), Some("batches".to_owned()))
-    }
-}
-
-impl<O> Drop for Epoch<'_, O> {
-    fn drop(&mut self) {
-        self.end();
     }
 }
