@@ -66,30 +66,16 @@ impl RunDirectory {
         let toml = toml::to_string_pretty(config).map_err(|e| Error::config(CONFIG, e.to_string()))?;
         write_atomically(&run.root.join(CONFIG), toml.as_bytes())?;
         write_atomically(&run.root.join(CONFIG_COPY), toml.as_bytes())?;
-        // A leftover of a run that ended before its first checkpoint.
-        match std::fs::remove_file(run.settings()) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::io(run.settings(), "remove the settings of an earlier run", e))
-            }
-            _ => Ok(run),
-        }
+        // Those of a run that ended before its first checkpoint.
+        pretrained::replace_file(&run.settings(), None)?;
+        Ok(run)
     }
 
     /// Keeps the chat template of the first source that names one, or removes that of an earlier run.
     fn copy_chat_template(&self, config: &RunConfig) -> Result<()> {
-        let path = self.root.join(CHAT);
-        match config.data.sources.iter().find_map(|source| source.chat.template.as_deref()) {
-            Some(template) => {
-                let text = std::fs::read(template);
-                write_atomically(&path, &text.map_err(|e| Error::io(template, "read the chat template", e))?)
-            }
-            None => match std::fs::remove_file(&path) {
-                Err(e) if e.kind() != ErrorKind::NotFound => {
-                    Err(Error::io(&path, "remove the chat template of an earlier run", e))
-                }
-                _ => Ok(()),
-            },
-        }
+        let template = config.data.sources.iter().find_map(|source| source.chat.template.as_deref());
+        let read = |path| std::fs::read(path).map_err(|e| Error::io(path, "read the chat template", e));
+        pretrained::replace_file(&self.root.join(CHAT), template.map(read).transpose()?.as_deref())
     }
 
     /// The chat template of the run: that of the first source that names one, or the one beside its tokenizer, or that of
@@ -185,8 +171,8 @@ impl RunDirectory {
     /// # Errors
     /// As [`config`](Self::config).
     pub fn config_at(&self, step: u64, settings: &[String]) -> Result<RunConfig> {
-        let resumed = ResumeSettings::load(self.settings())?;
-        let mut all: Vec<String> = resumed.in_force(step).map(|(_, setting)| setting.to_owned()).collect();
+        let resumed = ResumeSettings::load(self.settings())?.in_force(step);
+        let mut all: Vec<String> = resumed.into_iter().map(|(_, setting)| setting).collect();
         let before = RunConfig::load_with(self.config_path(), &all)?;
         all.extend_from_slice(settings);
         let config = RunConfig::load_with(self.config_path(), &all)?;
@@ -236,16 +222,14 @@ impl RunDirectory {
     /// # Errors
     /// [`Error::Io`] if they cannot be read, [`Error::Config`] if they are damaged.
     pub fn resume_settings(&self) -> Result<Vec<(u64, String)>> {
-        let resumed = ResumeSettings::load(self.settings())?;
-        let all = resumed.in_force(u64::MAX).map(|(step, setting)| (step, setting.to_owned())).collect();
+        let all = ResumeSettings::load(self.settings())?.in_force(u64::MAX);
         Ok(last_ones(all, HashSet::new(), |(step, setting)| (*step, key_of(setting))))
     }
 
     /// The configs of the run, as TOML, each with the first step that it holds for.
     fn configs(&self) -> Result<Vec<(u64, String)>> {
-        let resumed = ResumeSettings::load(self.settings())?;
-        let steps: BTreeSet<u64> =
-            [0].into_iter().chain(resumed.in_force(u64::MAX).map(|(step, _)| step)).collect();
+        let resumed = ResumeSettings::load(self.settings())?.in_force(u64::MAX);
+        let steps: BTreeSet<u64> = [0].into_iter().chain(resumed.iter().map(|(step, _)| *step)).collect();
         let toml = |step| {
             let toml = toml::to_string_pretty(&self.config_at(step, &[])?);
             Ok((step + 1, toml.map_err(|e| Error::config(CONFIG, e.to_string()))?))
@@ -257,8 +241,7 @@ impl RunDirectory {
     pub(super) fn settings_in_force(&self, step: u64, config: &RunConfig) -> Result<Vec<(u64, String)>> {
         let changed = differences(&self.config_at(step, &[])?, &self.adapt(config.clone()))?;
         let seen = changed.iter().map(|setting| key_of(setting)).collect();
-        let resumed = ResumeSettings::load(self.settings())?;
-        let earlier = resumed.in_force(step).map(|(step, setting)| (step, setting.to_owned())).collect();
+        let earlier = ResumeSettings::load(self.settings())?.in_force(step);
         Ok(last_ones(earlier, seen, |(_, setting)| key_of(setting)))
     }
 

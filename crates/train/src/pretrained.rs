@@ -45,6 +45,7 @@ mod weights;
 use description::Description;
 pub use dtype::WeightDtype;
 pub use export::Export;
+pub(super) use files::replace_file;
 use files::{ADAPTER, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
 use layout::gather;
 pub use origin::Origin;

@@ -32,9 +32,6 @@ pub(super) struct ResumeSettings {
 
 impl ResumeSettings {
     /// Reads the file at `path`, if there is one.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if it cannot be read, [`Error::Config`] if a line is damaged.
     pub(super) fn load(path: PathBuf) -> Result<Self> {
         let text = lines::read(&path)?;
         let change = |(line, text)| serde_json::from_str(text).map_err(|e| damaged(&path, line, &e));
@@ -43,15 +40,12 @@ impl ResumeSettings {
     }
 
     /// The settings in force at `step`, each with its first step; later ones override earlier ones.
-    pub(super) fn in_force(&self, step: u64) -> impl Iterator<Item = (u64, &str)> {
-        let before = self.changes.iter().filter(move |change| change.step <= step);
-        before.flat_map(|change| change.set.iter().map(|setting| (change.step, setting.as_str())))
+    pub(super) fn in_force(&self, step: u64) -> Vec<(u64, String)> {
+        let before = self.changes.iter().filter(|change| change.step <= step);
+        before.flat_map(|change| change.set.iter().map(|setting| (change.step, setting.clone()))).collect()
     }
 
     /// Adds settings that hold from `step` on, and drops those of later steps. Writes the file if it changes.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if it cannot be written.
     pub(super) fn set_from(mut self, step: u64, set: Vec<String>) -> Result<()> {
         let before = self.changes.len();
         self.changes.retain(|change| change.step <= step);

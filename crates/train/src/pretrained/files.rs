@@ -1,9 +1,11 @@
 //! The names of the files in a Hugging Face model directory, and the contents of its small ones.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
+use millstream::atomic::write_atomically;
 use millstream::bounded;
 use millstream::error::{Error, Result};
 
@@ -47,6 +49,19 @@ pub(super) fn read_up_to(most: u64, path: &Path) -> Result<Option<Vec<u8>>> {
 /// The contents of a small file; `None` if it is not there.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     read_up_to(BYTES, path)
+}
+
+/// Puts `contents` in the place of a file of an earlier run; without any, removes that file.
+pub(crate) fn replace_file(path: &Path, contents: Option<&[u8]>) -> Result<()> {
+    if let Some(contents) = contents {
+        return write_atomically(path, contents);
+    }
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => {
+            Err(Error::io(path, "remove the file of an earlier run", e))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What a small file of JSON holds; the default if it is not there.

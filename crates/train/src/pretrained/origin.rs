@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::description::{Description, generation_ends};
 use super::files::{
     CHAT_TEMPLATE, CHAT_TEMPLATES, CONFIG, GENERATION, SPECIAL_TOKENS, TEMPLATE_EXTENSION, TOKENIZER_CONFIG,
-    json, read,
+    json, read, replace_file,
 };
 use millstream::atomic::write_atomically;
 use millstream::error::{Error, Result};
@@ -102,9 +102,7 @@ pub(crate) fn copy_origin(model: Option<&Path>, directory: &Path) -> Result<()> 
     let Some(model) = model else { return Ok(()) };
     fs::create_dir_all(directory).map_err(|e| Error::io(directory, "create the directory", e))?;
     for name in [CONFIG, GENERATION, TOKENIZER_CONFIG, SPECIAL_TOKENS] {
-        if let Some(bytes) = read(&model.join(name))? {
-            write_atomically(&directory.join(name), &bytes)?;
-        }
+        replace_file(&directory.join(name), read(&model.join(name))?.as_deref())?;
     }
     write_files(templates(model)?, directory)
 }
@@ -112,26 +110,18 @@ pub(crate) fn copy_origin(model: Option<&Path>, directory: &Path) -> Result<()> 
 /// Replaces the files in `directory` that say how a tokenizer renders conversations by those beside `tokenizer`: there, a
 /// copy of the tokenizer makes the same texts of them. Without `is_needed`, only if a chat template is among them.
 pub(crate) fn copy_chat_files(tokenizer: Option<&Path>, is_needed: bool, directory: &Path) -> Result<()> {
-    let (mut files, mut found) = (Vec::new(), Vec::new());
-    if let Some(beside) = tokenizer.and_then(Path::parent) {
-        found = templates(beside)?;
-        let config: Map<String, Value> = json(&beside.join(TOKENIZER_CONFIG))?;
-        if is_needed || !found.is_empty() || config.contains_key("chat_template") {
-            for name in [TOKENIZER_CONFIG, SPECIAL_TOKENS] {
-                files.extend(read(&beside.join(name))?.map(|bytes| (PathBuf::from(name), bytes)));
-            }
-        }
-    }
+    let beside = tokenizer.and_then(Path::parent);
+    let found = beside.map_or(Ok(Vec::new()), templates)?;
+    let config: Map<String, Value> =
+        beside.map_or(Ok(Map::new()), |beside| json(&beside.join(TOKENIZER_CONFIG)))?;
+    let is_needed = is_needed || !found.is_empty() || config.contains_key("chat_template");
     for name in [TOKENIZER_CONFIG, SPECIAL_TOKENS, CHAT_TEMPLATE] {
-        let path = directory.join(name);
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != ErrorKind::NotFound => {
-                return Err(Error::io(path, "remove what an earlier run rendered with", e));
-            }
-            _ => {}
-        }
+        let bytes = match beside.filter(|_| is_needed) {
+            Some(beside) => read(&beside.join(name))?,
+            None => None,
+        };
+        replace_file(&directory.join(name), bytes.as_deref())?;
     }
-    write_files(files, directory)?;
     write_files(found, directory)
 }
 
