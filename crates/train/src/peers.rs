@@ -96,9 +96,6 @@ impl Peers {
     }
 
     /// Returns the values of all ranks, by their rank. Blocks until all have called it.
-    ///
-    /// # Errors
-    /// [`Error::Peer`] if a rank has left, [`Error::Train`] if it shares something else.
     pub(super) fn share<T: Serialize + DeserializeOwned>(&self, mine: T) -> Result<Vec<T>> {
         let unlike = |e: &dyn std::fmt::Display| {
             Error::Train(format!("ranks cannot share their values: {e}; all ranks need the same build"))
@@ -174,9 +171,6 @@ impl Peers {
 
 impl Link {
     /// Sends `to` the sum of all ranks' `bucket`. Over MPI others can be added meanwhile; they are sent in order.
-    ///
-    /// # Errors
-    /// [`Error::Peer`] if a rank has left.
     fn add(&self, bucket: Vec<f32>, to: &Sender<Vec<f32>>) -> Result<()> {
         match self {
             // Whoever asked may have failed.

@@ -130,9 +130,6 @@ impl Architecture {
     }
 
     /// The architecture of a shape.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if none has it.
     pub(crate) fn from_shape(model: &ModelConfig) -> Result<Self> {
         if model.activation == Activation::Gelu {
             let problem = "gelu: no architecture of the Hugging Face libraries has RMSNorm, rotary positions and a \

@@ -23,9 +23,6 @@ const UNDER_WAY: usize = 2;
 impl Peers {
     /// Returns the sums of all ranks' gradients, for each parameter of `model` for which `has_gradient` says that a rank
     /// has one. Sums are in the order of the ranks. Blocks until all ranks have called it.
-    ///
-    /// # Errors
-    /// [`Error::Train`] if the device fails, [`Error::Peer`] if a rank has left.
     pub(crate) fn sum(
         &self,
         model: &impl Module,

@@ -47,17 +47,11 @@ impl Member {
     }
 
     /// The bytes of all ranks.
-    ///
-    /// # Errors
-    /// [`Error::Peer`] if a rank has left.
     pub(super) fn share(&self, mine: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         self.group.bytes.share(self.rank, mine).map(Arc::unwrap_or_clone)
     }
 
     /// The sum of all ranks' buckets, which are equally long.
-    ///
-    /// # Errors
-    /// [`Error::Peer`] if a rank has left.
     pub(super) fn add(&self, bucket: Vec<f32>) -> Result<Vec<f32>> {
         let length = bucket.len();
         let all = self.group.numbers.share(self.rank, bucket)?;

@@ -131,9 +131,6 @@ fn ends(eos_token_id: Option<&Value>) -> Result<Vec<u32>, String> {
 
 /// The ids that end a text by `generation_config.json`, which override those of `config.json`; `None` if the file names
 /// none, or is not there.
-///
-/// # Errors
-/// [`Error::Config`] if they are not ids, [`Error::Io`] if the file cannot be read.
 pub(super) fn generation_ends(path: &Path) -> Result<Option<Vec<u32>>> {
     let json: Value = files::json(path)?;
     let ends = ends(json.get("eos_token_id"));
@@ -143,9 +140,6 @@ pub(super) fn generation_ends(path: &Path) -> Result<Option<Vec<u32>>> {
 
 impl Description {
     /// Reads `config.json`.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if something in it is not supported, [`Error::Io`] if it cannot be read.
     pub(super) fn read(path: &Path) -> Result<Self> {
         Self::from_json(path, files::json(path)?)
     }
@@ -304,9 +298,6 @@ impl File {
 }
 
 /// The keys of `config.json` for a shape with `vocab` ids.
-///
-/// # Errors
-/// [`Error::Config`] if no architecture has the shape.
 pub(super) fn keys(model: &ModelConfig, vocab: usize) -> Result<Value> {
     let Architecture { model_type, class, .. } = Architecture::from_shape(model)?;
     let mut rope = json!({ "rope_type": "default" });

@@ -10,9 +10,6 @@ use millstream::error::{Error, Result};
 
 /// Returns the model with new values, and the paths of its parameters. `values` is called with the path of each parameter
 /// and the number of its values.
-///
-/// # Errors
-/// The first error of `values`.
 pub(super) fn replace(
     model: Gpt,
     values: impl FnMut(&str, usize) -> Result<Vec<f32>>,

@@ -18,9 +18,6 @@ use millstream::atomic::write_synced;
 use millstream::error::{Error, Result};
 
 /// Writes the weights of `model` to `directory`, at most `most` bytes of weights in one file. Returns the files' names.
-///
-/// # Errors
-/// [`Error::Io`] if a file cannot be written, [`Error::Train`] if the device fails or a value is too large for `dtype`.
 pub(super) fn write(
     model: &Gpt,
     parts: &[Part],
@@ -51,9 +48,6 @@ pub(super) fn write(
 }
 
 /// Writes the factors of the adapters of `model` to `directory`, as one file. Returns its name.
-///
-/// # Errors
-/// As [`write`].
 pub(super) fn write_adapter(
     model: &Gpt,
     parts: &[Part],

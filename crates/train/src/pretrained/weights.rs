@@ -57,9 +57,6 @@ pub(super) struct Weights {
 
 impl Weights {
     /// Reads the headers of all files.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if one is damaged, [`Error::Io`] if it cannot be read.
     pub(super) fn open(directory: &Path) -> Result<Self> {
         let index = directory.join(INDEX);
         let names = match directory.join(WEIGHTS).is_file() {
@@ -99,9 +96,6 @@ impl Weights {
     }
 
     /// Checks that the files have the tensors of these parts in their shapes, and no others.
-    ///
-    /// # Errors
-    /// [`Error::Config`] with the first tensor that is missing, of another shape or type, or left over.
     pub(super) fn check(&self, parts: &[Part]) -> Result<()> {
         let place = self.files.first().map_or(Path::new(WEIGHTS), PathBuf::as_path);
         let mut left: BTreeSet<&str> = self.tensors.keys().map(String::as_str).collect();
@@ -136,9 +130,6 @@ impl Weights {
     }
 
     /// Refuses a stored head whose values are not those of the embedding, in a model that ties them.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if it has, [`Error::Io`] if they cannot be read.
     pub(super) fn check_tied(&self) -> Result<()> {
         let (Some(head), Some(embedding)) = (self.tensors.get(HEAD), self.tensors.get(EMBEDDING)) else {
             return Ok(());
@@ -158,9 +149,6 @@ impl Weights {
     }
 
     /// Reads one tensor.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if it cannot be read, [`Error::Config`] if a value is not finite.
     pub(super) fn read(&self, name: &str) -> Result<Vec<f32>> {
         let Some(stored) = self.tensors.get(name) else {
             return Err(Error::Train(format!("there is no tensor {name}")));

@@ -28,9 +28,6 @@ pub fn ready(config: &RunConfig) -> Result<()> {
 ///
 /// The ranks share each batch, unless batches have a token budget. Then each batch belongs to one rank, and the ranks
 /// share the batches of a step.
-///
-/// # Errors
-/// [`Error::Config`] if they cannot do so evenly.
 pub(super) fn batches_of_step(config: &RunConfig, ranks: usize) -> Result<usize> {
     let accumulate = config.train.accumulate;
     if config.data.pipeline.batch_tokens.is_none() {

@@ -103,9 +103,6 @@ impl<'a> Reports<'a> {
     }
 
     /// Reports a validation.
-    ///
-    /// # Errors
-    /// As [`step`](Self::step).
     pub(super) fn validation(&mut self, validation: &Validation) -> Result<()> {
         let step = validation.step;
         // An earlier session may have written it before it was cut off.
@@ -117,9 +114,6 @@ impl<'a> Reports<'a> {
     }
 
     /// Adds a cursor to the run's trail.
-    ///
-    /// # Errors
-    /// [`Error::Io`](millstream::Error::Io) if it cannot be written.
     pub(super) fn record_cursor(&mut self, cursor: &Cursor) -> Result<()> {
         self.log.as_mut().map_or(Ok(()), |log| log.record_cursor(cursor))
     }

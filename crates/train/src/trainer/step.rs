@@ -75,9 +75,6 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     /// Does a step, if all ranks agree to. This one has `batches`, and asks for `request`.
-    ///
-    /// # Errors
-    /// As [`step`](Self::step).
     pub(crate) fn attempt(&mut self, batches: &[Batch], request: Request) -> Result<Decision<Step>> {
         let began = Instant::now();
         self.gradients(batches, request)?.and_then(|gradients| {

@@ -78,9 +78,6 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     /// How often each id was a target, on all ranks together.
-    ///
-    /// # Errors
-    /// [`Error::Peer`] if a rank has left.
     pub(super) fn whole_unigram(&self) -> Result<Unigram> {
         let mut whole = Unigram::new(self.unigram.vocab());
         self.peers.share(self.unigram.clone())?.iter().for_each(|counts| whole.join(counts));
@@ -88,9 +85,6 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     /// The losses of all ranks' targets.
-    ///
-    /// # Errors
-    /// [`Error::Peer`] if a rank has left.
     pub(super) fn whole_losses(&self, own: LossSums) -> Result<LossSums> {
         let mut whole = LossSums::default();
         self.peers.share(own)?.iter().for_each(|losses| whole.join(losses));
