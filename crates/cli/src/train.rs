@@ -234,22 +234,23 @@ fn finish(
         print_line(&format!("  validation loss  {loss:.3}{bits}"))?;
     }
     // A session without steps has no rate.
-    let has_trained = outcome.tokens_per_second > 0.0;
+    let rates = &outcome.rates;
+    let has_trained = rates.tokens_per_second > 0.0;
     if has_trained {
         print_line(&format!(
             "  {:.0} tokens/s, {:.2}% of the time waiting for data",
-            outcome.tokens_per_second,
-            outcome.wait_share * 100.0
+            rates.tokens_per_second,
+            rates.wait_share * 100.0
         ))?;
     }
-    if let Some(share) = outcome.sum_share {
+    if let Some(share) = rates.sum_share {
         print_line(&format!(
             "  {:.2}% of the time waiting for other ranks and summing gradients",
             share * 100.0
         ))?;
     }
-    if let Some(flops) = outcome.flops_per_second {
-        print_line(&format!("  {}", speed(flops, outcome.mfu)))?;
+    if let Some(flops) = rates.flops_per_second {
+        print_line(&format!("  {}", speed(flops, rates.mfu)))?;
     }
     if let Some(peak) = peak_memory {
         let predicted = bytes(predicted_memory.total() as u64);

@@ -27,6 +27,26 @@ impl SourceLoss {
     }
 }
 
+/// How fast a run trains, and what it waits for, over some time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Targets per second, including time spent waiting for batches.
+    pub tokens_per_second: f64,
+    /// The share of the time that was spent waiting for batches, from 0 to 1.
+    pub wait_share: f64,
+    /// The share of the time that was spent waiting for the other ranks and summing gradients with them, from 0 to 1;
+    /// `None` if there are no others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum_share: Option<f64>,
+    /// Floating-point operations per second, counted from the shape of the model and its batches; `None` if the model's
+    /// cost is not known. See [`Flops`](crate::cost::Flops).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flops_per_second: Option<f64>,
+    /// The same, for each rank, as a share of `train.peak_tflops` (model FLOPs utilization); `None` without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mfu: Option<f64>,
+}
+
 /// One optimizer step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepReport {
@@ -40,25 +60,13 @@ pub struct StepReport {
     pub grad_norm: f64,
     /// How many targets the run has trained on, including before it was resumed.
     pub tokens: u64,
-    /// Targets per second since the last logged step, including time spent waiting for batches.
-    pub tokens_per_second: f64,
-    /// The share of that time that was spent waiting for batches, from 0 to 1.
-    pub wait_share: f64,
-    /// The share of that time that was spent waiting for the other ranks and summing gradients with them, from 0 to 1;
-    /// `None` if there are no others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sum_share: Option<f64>,
+    /// The rates since the last logged step.
+    #[serde(flatten)]
+    pub rates: Rates,
     /// The loss of each source's targets since the last logged step, by the source's name; empty if there is only one
     /// source.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, SourceLoss>,
-    /// Floating-point operations per second in that time, counted from the shape of the model and its batches; `None` if
-    /// the model's cost is not known. See [`Flops`](crate::cost::Flops).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flops_per_second: Option<f64>,
-    /// The same, for each rank, as a share of `train.peak_tflops` (model FLOPs utilization); `None` without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mfu: Option<f64>,
     /// The cause of the trainer's waits in that time, in words; only if the step is logged and the batches come from a
     /// loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,20 +130,9 @@ pub struct Outcome {
     pub validation_loss: Option<f64>,
     /// The same in bits per byte of text.
     pub bits_per_byte: Option<f64>,
-    /// Targets per second in this session, including time spent waiting for batches.
-    pub tokens_per_second: f64,
-    /// The share of this session's training time that was spent waiting for batches, from 0 to 1.
-    pub wait_share: f64,
-    /// The share of it that was spent waiting for the other ranks and summing gradients with them; `None` if there are no
-    /// others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sum_share: Option<f64>,
-    /// Floating-point operations per second in this session, as in [`StepReport`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flops_per_second: Option<f64>,
-    /// The same, for each rank, as a share of `train.peak_tflops`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mfu: Option<f64>,
+    /// The rates of this session.
+    #[serde(flatten)]
+    pub rates: Rates,
     /// The cause of this session's waits, in words; `None` if the batches did not come from a loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,

@@ -29,21 +29,22 @@ impl Training {
     /// Writes the metrics of the last reports.
     pub(super) fn write(&self, text: &mut Text) {
         if let Some(step) = &self.step {
+            let rates = &step.rates;
             for (name, help, value) in [
                 ("step", "The last logged step.", Some(step.step as f64)),
                 ("loss", "Its mean loss, in nats.", Some(step.loss)),
                 ("learning_rate", "Its learning rate.", Some(step.lr)),
                 ("gradient_norm", "The L2 norm of its gradient.", Some(step.grad_norm)),
                 ("tokens", "Targets trained on, resumed ones included.", Some(step.tokens as f64)),
-                ("tokens_per_second", "Since the logged step before it.", Some(step.tokens_per_second)),
-                ("wait_share", "Share of that time that the trainer waited, 0 to 1.", Some(step.wait_share)),
+                ("tokens_per_second", "Since the logged step before it.", Some(rates.tokens_per_second)),
+                ("wait_share", "Share of that time that the trainer waited, 0 to 1.", Some(rates.wait_share)),
                 (
                     "sum_share",
                     "Share of it that rank 0 waited for others and summed, 0 to 1.",
-                    step.sum_share,
+                    rates.sum_share,
                 ),
-                ("flops_per_second", "Floating-point operations in a second of it.", step.flops_per_second),
-                ("mfu", "The same as a share of train.peak_tflops, 0 to 1.", step.mfu),
+                ("flops_per_second", "Floating-point operations in a second of it.", rates.flops_per_second),
+                ("mfu", "The same as a share of train.peak_tflops, 0 to 1.", rates.mfu),
             ] {
                 gauge(text, name, help, value);
             }

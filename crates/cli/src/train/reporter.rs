@@ -119,15 +119,15 @@ impl Observer for Reporter {
     }
 
     fn on_step(&mut self, report: &StepReport) {
-        let StepReport { step, loss, tokens_per_second, verdict, .. } = report;
+        let StepReport { step, loss, rates, verdict, .. } = report;
         self.telemetry.metrics().step(report);
         let progress = self.progress.get_or_insert_with(|| Progress::new(self.steps, step - 1)).clone();
         if report.logged {
-            let rate = format!("{tokens_per_second:.0} tokens/s");
-            let speed = report
+            let rate = format!("{:.0} tokens/s", rates.tokens_per_second);
+            let speed = rates
                 .flops_per_second
-                .map_or(String::new(), |flops| format!(", {}", speed(flops, report.mfu)));
-            let summed = report.sum_share.map(|share| format!(", {:.1}% summing", share * 100.0));
+                .map_or(String::new(), |flops| format!(", {}", speed(flops, rates.mfu)));
+            let summed = rates.sum_share.map(|share| format!(", {:.1}% summing", share * 100.0));
             let speed = speed + &summed.unwrap_or_default();
             if self.json {
                 // The run goes on to its last step without a reader.

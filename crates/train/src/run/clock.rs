@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::events::SourceLoss;
+use crate::events::{Rates, SourceLoss};
 use crate::trainer::Step;
 
 /// Time and targets since some moment.
@@ -36,28 +36,21 @@ impl Clock {
         }
     }
 
-    fn seconds(&self) -> f64 {
-        (self.waited + self.trained).as_secs_f64()
-    }
-
-    pub(super) fn tokens_per_second(&self) -> f64 {
-        if self.tokens == 0 { 0.0 } else { self.tokens as f64 / self.seconds() }
-    }
-
-    pub(super) fn flops_per_second(&self) -> Option<f64> {
-        (self.flops > 0.0).then(|| self.flops / self.seconds())
+    /// The rates in this time. `mfu` is the share of the device's peak, given the rate of operations.
+    pub(super) fn rates(&self, mfu: impl Fn(f64) -> Option<f64>) -> Rates {
+        let seconds = (self.waited + self.trained).as_secs_f64();
+        let share = |of: Duration| if of.is_zero() { 0.0 } else { of.as_secs_f64() / seconds };
+        let flops_per_second = (self.flops > 0.0).then(|| self.flops / seconds);
+        Rates {
+            tokens_per_second: if self.tokens == 0 { 0.0 } else { self.tokens as f64 / seconds },
+            wait_share: share(self.waited),
+            sum_share: self.summed.map(share),
+            flops_per_second,
+            mfu: flops_per_second.and_then(mfu),
+        }
     }
 
     pub(super) fn sources(&self) -> &BTreeMap<String, SourceLoss> {
         &self.sources
-    }
-
-    pub(super) fn sum_share(&self) -> Option<f64> {
-        let share = |summed: Duration| summed.as_secs_f64() / self.seconds();
-        self.summed.map(|summed| if summed.is_zero() { 0.0 } else { share(summed) })
-    }
-
-    pub(super) fn wait_share(&self) -> f64 {
-        if self.waited.is_zero() { 0.0 } else { self.waited.as_secs_f64() / self.seconds() }
     }
 }

@@ -67,11 +67,12 @@ impl<'a> Reports<'a> {
         let config = &trainer.config().train;
         let is_last = config.log_every > 0 && step.number == config.steps;
         let logged = is_last || step.number.is_multiple_of(config.log_every);
+        let rates = self.window.rates(|flops| mfu(trainer, flops));
         let loader = self.watch.as_ref().filter(|_| logged).map(|watch| {
             let meters = watch.meters();
             let since = meters.since(&self.logged_meters);
             self.logged_meters = meters;
-            (Verdict::from_meters(&since, self.window.wait_share()), since.shares())
+            (Verdict::from_meters(&since, rates.wait_share), since.shares())
         });
         let (verdict, stages) = loader.unzip();
         let report = StepReport {
@@ -80,12 +81,8 @@ impl<'a> Reports<'a> {
             lr: step.lr,
             grad_norm: step.grad_norm,
             tokens: self.tokens,
-            tokens_per_second: self.window.tokens_per_second(),
-            wait_share: self.window.wait_share(),
-            sum_share: self.window.sum_share(),
+            rates,
             sources: if logged { self.window.sources().clone() } else { BTreeMap::new() },
-            flops_per_second: self.window.flops_per_second(),
-            mfu: mfu(trainer, self.window.flops_per_second()),
             verdict,
             memory: logged.then(resident_bytes).flatten(),
             stages,
@@ -128,8 +125,8 @@ impl<'a> Reports<'a> {
         let unigram_loss = trainer.unigram_loss()?;
         let state = trainer.state();
         let is_validated = state.validation_step == Some(state.step);
-        let total = &self.total;
-        let verdict = |watch: &Watch| Verdict::from_meters(&watch.meters(), total.wait_share());
+        let rates = self.total.rates(|flops| mfu(trainer, flops));
+        let verdict = |watch: &Watch| Verdict::from_meters(&watch.meters(), rates.wait_share);
         Ok(Outcome {
             end,
             step: state.step,
@@ -138,11 +135,7 @@ impl<'a> Reports<'a> {
             unigram_loss,
             validation_loss: state.validation_loss.filter(|_| is_validated),
             bits_per_byte: state.bits_per_byte.filter(|_| is_validated),
-            tokens_per_second: total.tokens_per_second(),
-            wait_share: total.wait_share(),
-            sum_share: total.sum_share(),
-            flops_per_second: total.flops_per_second(),
-            mfu: mfu(trainer, total.flops_per_second()),
+            rates,
             verdict: self.watch.as_ref().map(verdict),
             seconds: state.seconds,
             checkpoint,
@@ -151,6 +144,6 @@ impl<'a> Reports<'a> {
 }
 
 /// The share of a device's peak that each rank reaches, given the rate of all ranks together.
-fn mfu<M: LanguageModel>(trainer: &Trainer<M>, flops_per_second: Option<f64>) -> Option<f64> {
-    trainer.config().train.mfu(flops_per_second? / trainer.peers().world().size as f64)
+fn mfu<M: LanguageModel>(trainer: &Trainer<M>, flops_per_second: f64) -> Option<f64> {
+    trainer.config().train.mfu(flops_per_second / trainer.peers().world().size as f64)
 }
