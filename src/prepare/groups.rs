@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use crate::document::Mask;
 use crate::error::Result;
 use crate::source::{SplitDocument, SplitItem, SplitReader, digest};
-use crate::tokenizer::{EncodeError, Encoder};
+use crate::tokenizer::Encoder;
 
 /// Text in one group, in bytes: enough that handing it over costs next to nothing.
 const GROUP_BYTES: usize = 128 << 10;
@@ -43,7 +43,7 @@ pub(super) enum EncodedItem {
         read: SplitDocument,
         digest: u64,
         /// Where its ids end in the group's ids, or why it has none.
-        end: Result<usize, EncodeError>,
+        end: Result<usize>,
     },
     /// As in [`SplitItem`].
     Skipped((u64, u64)),

@@ -281,8 +281,7 @@ impl PrepareWork {
                     mask.append(&of_group, own.clone(), 0);
                     Some(&ids[own])
                 }
-                Err(problem) => {
-                    let error = document.error(problem, "change the tokenizer, or take the document out");
+                Err(error) => {
                     self.refuse(on_error, *failed, error)?;
                     *failed += 1;
                     None

@@ -143,31 +143,41 @@ impl Encoder {
         Err(Error::Corpus { problem })
     }
 
-    /// Appends the ids of one document, and what of them is not learned from, in places of `ids`. If the tokenizer
-    /// refuses it, by an error or a panic, the error says why and nothing is appended.
+    /// Appends the ids of one document, and what of them is not learned from, in places of `ids`.
+    ///
+    /// # Errors
+    /// [`Error::Document`] if the tokenizer refuses it, by an error or a panic, or if nothing says what of its text is
+    /// learned from. Then nothing is appended.
     pub(crate) fn encode_document(
         &self,
         document: &Document,
         ids: &mut Vec<u32>,
         mask: &mut Mask,
-    ) -> Result<(), EncodeError> {
+    ) -> Result<()> {
         let (start, text) = (ids.len(), document.text());
-        let encoded = catch_unwind(AssertUnwindSafe(|| match document.marks() {
-            Marks::None => self.encode(text, ids),
-            Marks::Rendered(marks) => self
+        let marks = match document.marks() {
+            Marks::None => None,
+            Marks::Rendered(marks) => Some(marks),
+            Marks::Lost => {
+                return Err(document.error(
+                    "its text is another than was rendered, and nothing says which bytes of it are learned from",
+                    "give it a mask where its text is changed, with Document::with_mask",
+                ));
+            }
+        };
+        let encoded = catch_unwind(AssertUnwindSafe(|| match marks {
+            None => self.encode(text, ids),
+            Some(marks) => self
                 .encode_rendered(text, marks, document.slab_range(), ids, mask)
                 .map(|borders| self.count(document, borders)),
-            Marks::Lost => {
-                Err("a custom stage changed a rendered text, and does not say what of it is learned from; \
-                                give the new document its mask with Document::with_mask"
-                    .into())
-            }
         }));
-        encoded
-            .unwrap_or_else(|payload| {
-                Err(format!("the tokenizer panicked: {}", panic_message(&*payload)).into())
-            })
-            .inspect_err(|_| ids.truncate(start))
+        let problem = match encoded {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(problem)) => problem.into(),
+            Err(payload) => format!("the tokenizer panicked: {}", panic_message(&*payload)),
+        };
+        ids.truncate(start);
+        Err(document.error(problem, "change the tokenizer, or take the document out"))
     }
 
     fn count(&self, document: &Document, (all, joined): (u64, u64)) {
@@ -316,9 +326,9 @@ mod tests {
         let (mut ids, mut mask) = (vec![1], Mask::default());
         encoder.encode_document(&rendered, &mut ids, &mut mask).expect("ids");
         assert_eq!((&*ids, &mask), (&[1, 97, 98, 99][..], &Mask::learning([0..2], 4)));
-        let problem =
+        let error =
             encoder.encode_document(&rendered.with_text("abd"), &mut ids, &mut mask).expect_err("lost");
-        assert!(problem.to_string().contains("Document::with_mask"), "{problem}");
+        assert!(error.to_string().ends_with("with Document::with_mask"), "{error}");
         assert_eq!((ids.len(), mask.masked().len()), (4, 1), "nothing is appended");
         // Plain text is learned from as a whole.
         encoder.encode_document(&Document::new("d"), &mut ids, &mut mask).expect("ids");

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::files::{Files, Position};
 use crate::segment::StoredIds;
 use crate::shards::Recorder;
-use crate::tokenizer::{EncodeError, Encoder};
+use crate::tokenizer::Encoder;
 
 /// A group after its job: the documents, and the arenas that hold their ids.
 #[derive(Debug)]
@@ -128,26 +128,18 @@ struct StoredGroup {
 }
 
 impl EncodedIds<'_> {
-    /// Returns where the ids of a document are, or the document's problem.
-    fn add(&mut self, document: &Document) -> Result<Result<Place, EncodeError>> {
+    /// Returns where the ids of a document are.
+    fn add(&mut self, document: &Document) -> Result<Place> {
         match document.stored_ids() {
             None => self.add_text(document),
-            Some((ids, own)) => self.add_stored(document, ids, own).map(Ok),
+            Some((ids, own)) => self.add_stored(document, ids, own),
         }
     }
 
-    fn add_text(&mut self, document: &Document) -> Result<Result<Place, EncodeError>> {
-        if document.is_mask_lost() {
-            return Err(document.error(
-                "its text is another than was rendered, and nothing says which bytes of it are learned from",
-                "give it a mask where its text is changed, with Document::with_mask",
-            ));
-        }
+    fn add_text(&mut self, document: &Document) -> Result<Place> {
         let is_rendered = matches!(document.marks(), Marks::Rendered(_));
         let start = self.made.len();
-        if let Err(problem) = self.encoder.encode_document(document, &mut self.made, &mut self.mask) {
-            return Ok(Err(problem));
-        }
+        self.encoder.encode_document(document, &mut self.made, &mut self.mask)?;
         let ids = start..self.made.len();
         // Of a rendered text nothing is appended if nothing of it is learned.
         let kind = match is_rendered {
@@ -155,7 +147,7 @@ impl EncodedIds<'_> {
             true if ids.is_empty() => Kind::LeftOut,
             true => Kind::Rendered,
         };
-        Ok(Ok(Place { arena: 0, ids, kind }))
+        Ok(Place { arena: 0, ids, kind })
     }
 
     fn add_stored(&mut self, document: &Document, ids: &StoredIds, own: Range<usize>) -> Result<Place> {
@@ -206,25 +198,24 @@ pub(super) fn encode(
     let mut items = Vec::with_capacity(group.len());
     for (Tracked { value: document, cursor }, is_delivered) in flagged() {
         let added = match is_delivered {
-            true => Ok(Ok(Place { kind: Kind::Delivered, ..Place::default() })),
+            true => Ok(Place { kind: Kind::Delivered, ..Place::default() }),
             false => encoded.add(document),
         };
-        let error = match added {
-            Ok(Ok(place)) => {
+        match added {
+            Ok(place) => {
                 if place.kind == Kind::LeftOut {
                     leave_out(document);
                 }
                 let (text_bytes, position, cursor) = (document.text_bytes(), document.position(), *cursor);
                 items.push(Ok(Item { place, text_bytes, position, cursor }));
-                continue;
             }
-            Ok(Err(problem)) => document.error(problem, "change the tokenizer, or take the document out"),
-            Err(error) => error,
-        };
-        let is_last = on_error == OnError::Fail || !matches!(error, Error::Document { .. });
-        items.push(Err(Box::new(Refused { epoch: cursor.epoch, split: cursor.split, error })));
-        if is_last {
-            break;
+            Err(error) => {
+                let is_last = on_error == OnError::Fail || !matches!(error, Error::Document { .. });
+                items.push(Err(Box::new(Refused { epoch: cursor.epoch, split: cursor.split, error })));
+                if is_last {
+                    break;
+                }
+            }
         }
     }
     if items.len() < group.len() {
