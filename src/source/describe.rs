@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Deserializer, Value};
 
 use super::Source;
 use super::catalog::dataset::{is_dataset, kinds};
@@ -14,10 +14,11 @@ use super::catalog::{paths, resolved};
 use super::content::Content;
 use super::formats::mds::shards;
 use super::formats::text::head;
-use super::formats::{Format, SourceFormat, Unopened};
+use super::formats::{Format, Opened, Unopened, Wanted, registered};
 use super::framing::bom_len;
+use super::layout::Layout;
 use super::problem::Unread;
-use super::split_size::SplitSize;
+use super::window::Window;
 use crate::bounded;
 use crate::config::{Contents, SourceConfig, SourceKind, StoreConfig, Task};
 use crate::error::{Error, Result};
@@ -31,6 +32,10 @@ const LOOKED_AT: usize = 5;
 
 /// How many lines are looked at to tell whether they are JSON.
 const LINES: usize = 4;
+
+/// How far into a file a record is looked at, in bytes or rows, and how much is read of records, in bytes.
+const WITHIN: u64 = 1 << 20;
+const READ_BYTES: usize = 16 << 10;
 
 /// Returns the kind of source that a local path is: a file's kind by its first bytes and its name, or the kind of a
 /// directory of token shards, MosaicML's shards or a Hugging Face dataset. `None` for another directory, or a file that
@@ -113,6 +118,9 @@ pub struct RecordsFound {
 /// The usual names of the field with the messages of a conversation.
 const MESSAGES: [&str; 3] = ["messages", "conversations", "conversation"];
 
+/// The fields of a prompt with its completion.
+const PAIR: [&str; 2] = ["prompt", "completion"];
+
 impl Source {
     /// Returns the dotted names of the fields that may hold the text of a source, by its first file with records. It
     /// ignores the config's `field`.
@@ -120,7 +128,8 @@ impl Source {
     /// # Errors
     /// As [`open`](Source::open), and [`Error::Document`] for a file that is not of `config.kind`.
     pub async fn fields(config: &SourceConfig) -> Result<Vec<String>> {
-        look(config, |format, file| format.fields(file)).await.map(|(names, ..)| names)
+        let wanted = Wanted::Text(String::new());
+        look(config, wanted, |format, file| format.fields(file)).await.map(|(names, ..)| names)
     }
 
     /// Returns the task that the records of a source look made for, by its first file with records: those with messages
@@ -128,17 +137,50 @@ impl Source {
     /// `field` and `task`.
     ///
     /// # Errors
-    /// As [`fields`](Source::fields).
+    /// As [`open`](Source::open).
     pub async fn recognize_records(config: &SourceConfig) -> Result<Option<RecordsFound>> {
-        let (fields, files, bytes) = look(config, |format, file| format.top_fields(file)).await?;
-        let has = |name: &str| fields.iter().any(|field| field.name == name);
-        let has_objects = |name: &str| fields.iter().any(|field| field.name == name && field.has_objects);
-        let (task, field) = match MESSAGES.into_iter().find(|name| has_objects(name)) {
+        if !config.kind.takes("chat") {
+            return Ok(None);
+        }
+        let names = MESSAGES.iter().chain(&PAIR).map(|name| (*name).to_owned());
+        let wanted = Wanted::Record(names.collect());
+        let (records, files, bytes) =
+            look(config, wanted, |format, file| Ok(first_records(format, file)?)).await?;
+        let has_messages = |name: &&str| records.iter().any(|record| are_messages(&record[*name]));
+        let is_pair = |record: &Value| PAIR.iter().all(|name| !record[*name].is_null());
+        let (task, field) = match MESSAGES.into_iter().find(has_messages) {
             Some(name) => (Task::Chat, Some(name).filter(|name| *name != MESSAGES[0])),
-            None if has("prompt") && has("completion") => (Task::Completion, None),
+            None if records.iter().any(is_pair) => (Task::Completion, None),
             None => return Ok(None),
         };
         Ok(Some(RecordsFound { task, field: field.map(str::to_owned), files, bytes }))
+    }
+}
+
+/// The first records of a file, as far as they are JSON.
+fn first_records(format: &dyn Format, file: Unopened<'_>) -> Result<Vec<Value>> {
+    let bytes = match format.open(file, &Layout::Whole) {
+        Ok(Opened::Text(mut content, _)) => head(&mut content)?,
+        Ok(Opened::Records(mut records)) => {
+            let mut window = Window::default();
+            records.take(0, WITHIN, READ_BYTES, &mut window)?;
+            window.bytes
+        }
+        // A table without these columns.
+        Err(Error::Corpus { .. }) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let values = Deserializer::from_slice(&bytes[bom_len(&bytes)..]).into_iter();
+    Ok(values.map_while(std::result::Result::ok).collect())
+}
+
+/// Whether a field holds messages: objects, or a string of JSON in a format without lists.
+fn are_messages(value: &Value) -> bool {
+    let are_objects = |list: &[Value]| !list.is_empty() && list.iter().all(Value::is_object);
+    match value {
+        Value::Array(list) => are_objects(list),
+        Value::String(text) => serde_json::from_str::<Vec<Value>>(text).is_ok_and(|list| are_objects(&list)),
+        _ => false,
     }
 }
 
@@ -146,6 +188,7 @@ impl Source {
 /// their length in bytes.
 async fn look<T: Send + 'static>(
     config: &SourceConfig,
+    wanted: Wanted,
     find: impl Fn(&dyn Format, Unopened<'_>) -> Result<Vec<T>, Unread> + Send + 'static,
 ) -> Result<(Vec<T>, usize, u64)> {
     let stores = Arc::new(Stores::new(&StoreConfig::default()));
@@ -154,8 +197,7 @@ async fn look<T: Send + 'static>(
     let files = Arc::new(paths::files(&sources, &stores).await?);
     let opener = FileOpener::unplanned(files.clone(), stores, Cancellable::never());
     blocking("source", move || {
-        let SourceFormat { format, .. } =
-            SourceFormat::new(0, &sources[0].reads, SplitSize::new(&files, None), None)?;
+        let format = registered(0, &sources[0].reads, wanted)?;
         let (count, bytes) = (files.len(), files.iter().map(|file| file.len).sum());
         for number in 0..count.min(LOOKED_AT) as u32 {
             let refused = |unread| match unread {

@@ -29,7 +29,7 @@ pub(super) mod text;
 mod wanted;
 
 pub(crate) use format::{Candidate, Format, Opened, Unopened};
-use wanted::Wanted;
+pub(super) use wanted::Wanted;
 
 /// How the files of one source are read: their format, and the policy for their documents.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl SourceFormat {
 
 /// The registry: the code that reads each kind of source. What else is known about it stands in the table of kinds, in
 /// `config::source::kinds`.
-fn registered(index: usize, config: &SourceConfig, wanted: Wanted) -> Result<Box<dyn Format>> {
+pub(super) fn registered(index: usize, config: &SourceConfig, wanted: Wanted) -> Result<Box<dyn Format>> {
     Ok(match config.kind {
         SourceKind::Text | SourceKind::Jsonl => Box::new(text::Text::new(config)),
         SourceKind::Csv => Box::new(csv::Csv::new(b',', config, wanted)),

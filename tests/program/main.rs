@@ -1,5 +1,7 @@
 //! The program and the examples as people run them, the configs that they read, and the floors of the code.
 
+#[path = "../support/chats.rs"]
+mod chats_in_files;
 #[allow(dead_code, unused_imports, reason = "the source's tests use the rest")]
 #[path = "../source/corpus.rs"]
 mod corpus;

@@ -270,15 +270,23 @@ async fn what_records_are_made_for_is_recognized() {
         ),
         ("d.jsonl", "{\"text\": \"a\", \"messages\": 3}\n".to_owned(), None),
         ("e.json", format!("[{}]", line(0)), Some((Task::Chat, None))),
+        ("f.csv", "prompt,completion\na,b\n".to_owned(), Some((Task::Completion, None))),
+        ("g.csv", "id,messages\n1,hello\n2,[]\n3,\n".to_owned(), None),
+        ("h.csv", "id,text\n1,a\n".to_owned(), None),
+        ("i.txt", line(0), None),
     ] {
         let corpus = Corpus::new([(name, content)]);
-        let kind = SourceKind::Jsonl;
+        let kind = match name.rsplit('.').next() {
+            Some("csv") => SourceKind::Csv,
+            Some("txt") => SourceKind::Text,
+            _ => SourceKind::Jsonl,
+        };
         let config = SourceConfig { kind, paths: vec![corpus.path(name)], ..SourceConfig::default() };
         let records = Source::recognize_records(&config).await.expect("it is read");
         let seen = records.as_ref().map(|records| (records.task, records.field.as_deref()));
         assert_eq!(seen, found, "{name}");
     }
-    for kind in [SourceKind::Parquet, SourceKind::Arrow] {
+    for kind in KINDS {
         let directory = tempfile::tempdir().expect("a directory");
         let config = written(kind, directory.path(), &[answered(0)]);
         let records = Source::recognize_records(&config).await.expect("it is read").expect("conversations");

@@ -1,5 +1,7 @@
 //! Conversations in files of several formats, and what small templates make of them.
 
+#![allow(dead_code, reason = "no binary uses all of it")]
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -85,13 +87,14 @@ pub(crate) fn chats() -> impl Strategy<Value = Vec<Chat>> {
 }
 
 /// The kinds of files that conversations are written to here.
-pub(crate) const KINDS: [SourceKind; 6] = [
+pub(crate) const KINDS: [SourceKind; 7] = [
     SourceKind::Jsonl,
     SourceKind::Parquet,
     SourceKind::Arrow,
     SourceKind::Csv,
     SourceKind::Tsv,
     SourceKind::Tar,
+    SourceKind::Mds,
 ];
 
 /// Writes conversations below `directory`, and returns a source that reads them, without its template.
@@ -102,7 +105,8 @@ pub(crate) fn written(kind: SourceKind, directory: &Path, chats: &[Chat]) -> Sou
     SourceConfig { kind, paths, task: Task::Chat, ..SourceConfig::default() }
 }
 
-fn bytes(kind: SourceKind, chats: &[Chat]) -> Vec<u8> {
+/// A file of conversations.
+pub(crate) fn bytes(kind: SourceKind, chats: &[Chat]) -> Vec<u8> {
     let records = chats.iter().map(Chat::record);
     match kind {
         SourceKind::Csv | SourceKind::Tsv => {
@@ -129,6 +133,10 @@ fn bytes(kind: SourceKind, chats: &[Chat]) -> Vec<u8> {
                 }
             }
             archive.into_inner().expect("an archive")
+        }
+        SourceKind::Mds => {
+            let row = |record: Value| vec!["of nobody".to_owned(), record["messages"].to_string()];
+            shard(&["text", "messages"], &["str", "json"], &records.map(row).collect::<Vec<_>>())
         }
         SourceKind::Parquet | SourceKind::Arrow => table(kind, &[("messages", messages(chats))]),
         _ => records.map(|record| format!("{record}\n")).collect::<String>().into_bytes(),
@@ -172,6 +180,26 @@ pub(crate) fn with_schema(kind: SourceKind, batch: &RecordBatch) -> Vec<u8> {
         let mut writer = arrow_ipc::writer::StreamWriter::try_new(&mut bytes, &schema).expect("a writer");
         writer.write(batch).expect("written");
         writer.finish().expect("written");
+    }
+    bytes
+}
+
+/// A shard of MosaicML's, of columns with these names and encodings.
+pub(crate) fn shard(names: &[&str], encodings: &[&str], rows: &[Vec<String>]) -> Vec<u8> {
+    let sizes = vec![Value::Null; names.len()];
+    let about =
+        json!({ "column_names": names, "column_encodings": encodings, "column_sizes": sizes }).to_string();
+    let mut offset = 4 * (rows.len() + 2) + about.len();
+    let mut bytes = vec![rows.len() as u32, offset as u32];
+    for row in rows {
+        offset += row.iter().map(|cell| 4 + cell.len()).sum::<usize>();
+        bytes.push(offset as u32);
+    }
+    let mut bytes: Vec<u8> = bytes.into_iter().flat_map(u32::to_le_bytes).collect();
+    bytes.extend(about.bytes());
+    for row in rows {
+        row.iter().for_each(|cell| bytes.extend((cell.len() as u32).to_le_bytes()));
+        row.iter().for_each(|cell| bytes.extend(cell.bytes()));
     }
     bytes
 }

@@ -11,7 +11,6 @@ use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{DataType, FieldRef, Fields, Schema};
 
 use super::decode::share;
-use super::format::TopField;
 use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, outermost};
 use crate::config::{SampleConfig, SourceConfig};
 use crate::error::{Error, Result, panic_message};
@@ -232,19 +231,6 @@ fn check_record(names: &[String], schema: &Schema) -> Result<(), String> {
         Some(format!("column {:?} holds {what}; write the table without it", field.name()))
     };
     columns.iter().find_map(wrong).map_or(Ok(()), Err)
-}
-
-/// The columns of a table as fields of a record.
-fn top_fields(fields: &Fields) -> Vec<TopField> {
-    let has_objects = |of: &DataType| match of {
-        DataType::List(item) | DataType::LargeList(item) => matches!(item.data_type(), DataType::Struct(_)),
-        _ => false,
-    };
-    let field = |field: &FieldRef| TopField {
-        name: field.name().clone(),
-        has_objects: has_objects(field.data_type()),
-    };
-    fields.iter().map(field).collect()
 }
 
 /// The dotted names of the columns that may hold documents, in structs too.

@@ -52,18 +52,6 @@ pub(crate) trait Format: Debug + Send + Sync {
     fn fields(&self, _: Unopened<'_>) -> Result<Vec<String>, Unread> {
         Ok(Vec::new())
     }
-
-    /// The fields at the top of a record, whatever they hold, if records have fields.
-    fn top_fields(&self, _: Unopened<'_>) -> Result<Vec<TopField>, Unread> {
-        Ok(Vec::new())
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TopField {
-    pub(crate) name: String,
-    /// Whether it holds a list of objects.
-    pub(crate) has_objects: bool,
 }
 
 /// A file of an opener, for a format to open, if it reads any.

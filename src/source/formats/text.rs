@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::array::{JsonArray, is_array};
-use super::format::{Candidate, Format, Opened, TopField, Unopened};
+use super::format::{Candidate, Format, Opened, Unopened};
 use super::records::{Records, small_layout};
 use crate::config::{DocumentKind, SourceConfig, SourceKind};
 use crate::error::{Error, Result, Unit};
@@ -111,18 +111,6 @@ impl Format for Text {
         let mut names = BTreeSet::new();
         self.values(file.stored()?)?.iter().for_each(|value| strings(value, "", &mut names));
         Ok(names.into_iter().collect())
-    }
-
-    fn top_fields(&self, file: Unopened<'_>) -> Result<Vec<TopField>, Unread> {
-        let values = if self.is_json { self.values(file.stored()?)? } else { Vec::new() };
-        let Some(Value::Object(first)) = values.first() else { return Ok(Vec::new()) };
-        let has_objects =
-            |value: &Value| value.as_array().is_some_and(|list| list.iter().all(Value::is_object));
-        let field = |(name, value): (&String, &Value)| TopField {
-            name: name.clone(),
-            has_objects: has_objects(value),
-        };
-        Ok(first.iter().map(field).collect())
     }
 }
 

@@ -9,6 +9,7 @@ use millstream::config::{DocumentKind, PackRule, SourceKind, Task, TokenizerKind
 use tempfile::TempDir;
 
 use super::{failure, root, run, text};
+use crate::chats_in_files::{Chat, KINDS, written};
 use crate::support::pointer::POINTER;
 
 /// A directory to work in.
@@ -175,6 +176,15 @@ fn conversations_and_completions() {
         let source = &config.sources[0];
         assert_eq!((source.task, source.field.as_deref()), (task, field));
         assert_eq!(config.pipeline.pack, PackRule::BestFit);
+    }
+    for kind in KINDS {
+        let directory = workplace();
+        let turn = |n: usize| Chat(vec![("user", format!("{n} + 1?")), ("assistant", format!("{}", n + 1))]);
+        let source = written(kind, directory.path(), &(0..300).map(turn).collect::<Vec<_>>());
+        text(directory.path(), &["init", &source.paths[0]]);
+        let config = Config::load(directory.path().join("millstream.toml")).expect("a config");
+        let source = &config.sources[0];
+        assert_eq!((source.kind, source.task, source.field.as_deref()), (kind, Task::Chat, None));
     }
 }
 

@@ -9,6 +9,7 @@ use millstream::{LaneCursor, Meter, Source};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::chats_in_files::shard;
 use crate::corpus::{Corpus, all, drain, open, run, texts};
 
 /// The ways to store records that have an id and a text.
@@ -137,25 +138,6 @@ fn archive(members: impl IntoIterator<Item = (String, String)>) -> Vec<u8> {
         archive.append_data(&mut header, name, text.as_bytes()).expect("written");
     }
     archive.into_inner().expect("written")
-}
-
-fn shard(names: &[&str], encodings: &[&str], rows: &[Vec<String>]) -> Vec<u8> {
-    let sizes = vec![Value::Null; names.len()];
-    let about =
-        json!({ "column_names": names, "column_encodings": encodings, "column_sizes": sizes }).to_string();
-    let mut offset = 4 * (rows.len() + 2) + about.len();
-    let mut bytes = vec![rows.len() as u32, offset as u32];
-    for row in rows {
-        offset += row.iter().map(|cell| 4 + cell.len()).sum::<usize>();
-        bytes.push(offset as u32);
-    }
-    let mut bytes: Vec<u8> = bytes.into_iter().flat_map(u32::to_le_bytes).collect();
-    bytes.extend(about.bytes());
-    for row in rows {
-        row.iter().for_each(|cell| bytes.extend((cell.len() as u32).to_le_bytes()));
-        row.iter().for_each(|cell| bytes.extend(cell.bytes()));
-    }
-    bytes
 }
 
 /// The texts that are delivered, how many documents were skipped as bad, and what ends the stream without skipping.

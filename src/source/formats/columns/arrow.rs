@@ -20,11 +20,11 @@ use super::messages::{
     start, unpacked,
 };
 use super::parts::{cut_evenly, most_parts, parts, scaled};
-use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text, top_fields};
+use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text};
 use crate::config::SourceConfig;
 use crate::error::Result;
 use crate::source::cuts::Cuts;
-use crate::source::formats::format::{Candidate, Format, Opened, TopField, Unopened};
+use crate::source::formats::format::{Candidate, Format, Opened, Unopened};
 use crate::source::formats::records::{Records, Stop};
 use crate::source::formats::wanted::Wanted;
 use crate::source::layout::{Laid, Layout};
@@ -103,10 +103,6 @@ impl Format for ArrowFormat {
 
     fn fields(&self, file: Unopened<'_>) -> Result<Vec<String>, Unread> {
         Ok(names_of_text(Messages::find(&*file.stored()?)?.schema.fields(), ""))
-    }
-
-    fn top_fields(&self, file: Unopened<'_>) -> Result<Vec<TopField>, Unread> {
-        Ok(top_fields(Messages::find(&*file.stored()?)?.schema.fields()))
     }
 }
 

@@ -22,11 +22,11 @@ use parquet::schema::types::SchemaDescriptor;
 
 use super::page::PageSize;
 use super::parts::{cut_evenly, most_parts, parts, scaled};
-use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text, top_fields};
+use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::source::cuts::Cuts;
-use crate::source::formats::format::{Candidate, Format, Opened, TopField, Unopened};
+use crate::source::formats::format::{Candidate, Format, Opened, Unopened};
 use crate::source::formats::records::{Records, Stop};
 use crate::source::formats::wanted::Wanted;
 use crate::source::layout::{Laid, Layout};
@@ -239,11 +239,6 @@ impl Format for ParquetFormat {
     fn fields(&self, file: Unopened<'_>) -> Result<Vec<String>, Unread> {
         let footer = self.footer(&file.stored()?)?;
         Ok(names_of_text(footer.metadata.schema().fields(), ""))
-    }
-
-    fn top_fields(&self, file: Unopened<'_>) -> Result<Vec<TopField>, Unread> {
-        let footer = self.footer(&file.stored()?)?;
-        Ok(top_fields(footer.metadata.schema().fields()))
     }
 }
 
