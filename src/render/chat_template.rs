@@ -101,9 +101,24 @@ impl ChatTemplate {
     /// The text that the model continues: `messages`, each with its role and content, and the beginning of its answer.
     ///
     /// # Errors
-    /// [`Error::Config`] if the template refuses them.
+    /// [`Error::Config`] if the template refuses them, or has no words for the beginning of an answer that it begins.
     pub fn prompt(&self, messages: &[(&str, &str)]) -> Result<ChatPrompt> {
-        self.render(messages, true)
+        let prompt = self.render(messages, true)?;
+        let answered = [messages, &[("assistant", SAID)]].concat();
+        // Some templates need no words there: a question ends with those that an answer follows.
+        if prompt == self.render(messages, false)?
+            && let Ok(answered) = self.render(&answered, false)
+            && let Some(rest) = answered.text.strip_prefix(&prompt.text)
+            && let Some((begin, _)) = rest.split_once(SAID)
+            && !begin.trim().is_empty()
+        {
+            let what =
+                format!("the chat template writes {begin:?} before an answer, and nothing where one begins");
+            return Err(
+                self.refused(&RenderError::new(what, "write it there too, if add_generation_prompt is set"))
+            );
+        }
+        Ok(prompt)
     }
 
     /// The ids that end the assistant's turn: none if the template does not tell.
@@ -207,5 +222,26 @@ mod tests {
         let end = end..end + END_OF_TEXT.len();
         assert_eq!(prompt.special, [end]);
         assert_eq!(template.ends(&ByteTokenizer), [256]);
+    }
+
+    #[test]
+    fn a_prompt_begins_the_answer() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("chat.jinja");
+        let prompt = |source: &str| {
+            std::fs::write(&path, format!("{{% for m in messages %}}{source}")).expect("written");
+            let template = ChatTemplate::open(&path, &TokenizerConfig::bytes(), None).expect("a template");
+            template.prompt(&[("user", "hi")]).map(|prompt| prompt.text).map_err(|error| error.to_string())
+        };
+        let roles = "[{{ m.role }}]{{ m.content }}{% endfor %}";
+        let error = prompt(roles).expect_err("no beginning");
+        assert!(
+            error.contains("\"[assistant]\"") && error.ends_with("if add_generation_prompt is set"),
+            "{error}"
+        );
+        let begun = format!("{roles}{{% if add_generation_prompt %}}[assistant]{{% endif %}}");
+        assert_eq!(prompt(&begun).as_deref(), Ok("[user]hi[assistant]"));
+        let ended = "{% if m.role == 'user' %}[INST] {{ m.content }} [/INST]{% else %} {{ m.content }}{% endif %}{% endfor %}";
+        assert_eq!(prompt(ended).as_deref(), Ok("[INST] hi [/INST]"));
     }
 }

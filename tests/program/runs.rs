@@ -1,4 +1,4 @@
-//! Training runs on disk: damage, settings, stops, two at once, and models in and out.
+//! Training runs on disk: damage, settings, stops, two at once, talks, and models in and out.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines};
@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
+mod chat;
 mod damage;
 mod lock;
 mod models;
