@@ -1,13 +1,15 @@
-//! The corpora of all rounds: the same documents in each format, made when a round first asks for them.
+//! The corpora of all rounds: the same documents, or conversations, in each format, made when a round first asks for
+//! them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use millstream::config::{ByteCount, Config, TokenizerConfig};
+use millstream::config::{ByteCount, ChatConfig, Config, SourceConfig, SourceKind, Task, TokenizerConfig};
 use millstream::prepare;
 use tempfile::TempDir;
 
+use crate::chats_in_files::{self, Chat, TEMPLATES};
 use crate::samples;
 use crate::shim::Shim;
 use crate::support::runtime::block_on;
@@ -19,8 +21,22 @@ pub(crate) const DOCUMENTS: usize = 300;
 /// How many files a corpus has.
 const FILES: usize = 4;
 
-/// The directory of the text that shards are made of.
-const TEXT_OF_SHARDS: &str = "text of shards";
+/// The formats of conversations.
+pub(crate) const CHATS: [&str; 8] = [
+    "chats.jsonl",
+    "chats.csv",
+    "chats.tsv",
+    "chats.parquet",
+    "chats.arrow",
+    "chats.tar",
+    "chats.mds",
+    "chats.shards",
+];
+
+/// One conversation of so many has no answer, from this one on; and so many have none together.
+const EACH_UNANSWERED: usize = 31;
+const FIRST_UNANSWERED: usize = 7;
+const UNANSWERED: usize = (DOCUMENTS - FIRST_UNANSWERED).div_ceil(EACH_UNANSWERED);
 
 /// What the fussy tokenizer fails on.
 pub(crate) const DISLIKED: char = '!';
@@ -32,6 +48,8 @@ pub(crate) const DISLIKED_DOCUMENTS: usize = DOCUMENTS.div_ceil(EACH_DISLIKED);
 /// Where everything lies that rounds make, and what they share.
 pub(crate) struct Corpora {
     root: TempDir,
+    /// How conversations are rendered.
+    pub(crate) chat: ChatConfig,
     made: Mutex<BTreeSet<String>>,
     pub(crate) shim: Option<Shim>,
     server: Arc<Server>,
@@ -40,9 +58,9 @@ pub(crate) struct Corpora {
 impl Corpora {
     pub(crate) fn new() -> Self {
         let root = tempfile::tempdir().expect("a directory");
-        let shim = Shim::build(root.path());
+        let (shim, chat) = (Shim::build(root.path()), TEMPLATES[0].chat(root.path()));
         let server = Arc::new(Server::new(std::iter::empty::<(String, Content)>()));
-        Self { root, made: Mutex::default(), shim, server }
+        Self { root, chat, made: Mutex::default(), shim, server }
     }
 
     /// Where all files of all rounds are.
@@ -64,15 +82,29 @@ impl Corpora {
         let directory = self.root.path().join(format);
         if self.made.lock().expect("no panic").insert(format.to_owned()) {
             std::fs::create_dir(&directory).expect("a directory");
-            match format {
-                "shards" => self.shards(&directory),
-                _ => {
+            match (format, inner(format)) {
+                (_, "shards") => self.shards(format, &directory),
+                ("text" | "jsonl", _) => {
                     samples::corpus(format, &documents(), &directory);
                     spoil(format, &directory);
                 }
+                _ if is_chats(format) => write_chats(format, &directory),
+                _ => samples::corpus(format, &documents(), &directory),
             }
         }
         directory
+    }
+
+    /// How the corpus of this format in a directory is read.
+    pub(crate) fn source(&self, format: &str, directory: &Path) -> SourceConfig {
+        let source = samples::source(inner(format), directory);
+        match source.kind {
+            SourceKind::Shards => source,
+            _ if is_chats(format) => {
+                SourceConfig { field: None, ..source }.with_task(Task::Chat).with_chat(self.chat.clone())
+            }
+            _ => source,
+        }
     }
 
     /// The URLs of the corpus in this format.
@@ -91,11 +123,15 @@ impl Corpora {
     }
 
     /// Makes shards of JSON lines, which lie elsewhere: another source of the round may read those.
-    fn shards(&self, directory: &Path) {
-        let text = self.root.path().join(TEXT_OF_SHARDS);
+    fn shards(&self, format: &str, directory: &Path) {
+        let text = self.root.path().join(directory_of_documents(format));
         std::fs::create_dir(&text).expect("a directory");
-        samples::corpus("jsonl", &documents(), &text);
-        let mut source = samples::source("jsonl", &text);
+        let lines = format.replace("shards", "jsonl");
+        match is_chats(format) {
+            true => write_chats(&lines, &text),
+            false => samples::corpus(&lines, &documents(), &text),
+        }
+        let mut source = self.source(&lines, &text);
         source.split = Some(ByteCount(2000));
         let config = Config { tokenizer: TokenizerConfig::bytes(), ..Config::default().with_source(source) };
         block_on(prepare::prepare(&config, directory, |_| {})).expect("shards");
@@ -116,25 +152,61 @@ fn documents() -> Vec<String> {
     (0..DOCUMENTS).map(document).collect()
 }
 
+/// Questions, one of which has the whole document, and short answers; some conversations have none.
+fn conversations() -> Vec<Chat> {
+    let conversation = |(n, document): (usize, String)| {
+        let system = n.is_multiple_of(5).then(|| ("system", format!("be {n}")));
+        let turn = |turn: usize| {
+            let question = if turn == 0 { document.clone() } else { format!("and {turn}?") };
+            let answer = ("assistant", format!("größer {n} ").repeat(1 + (n + turn) % 4));
+            let is_answered = n % EACH_UNANSWERED != FIRST_UNANSWERED;
+            [Some(("user", question)), is_answered.then_some(answer)]
+        };
+        Chat(system.into_iter().chain((0..1 + n % 3).flat_map(turn).flatten()).collect())
+    };
+    documents().into_iter().enumerate().map(conversation).collect()
+}
+
+/// Whether a format has conversations.
+pub(crate) fn is_chats(format: &str) -> bool {
+    CHATS.contains(&format)
+}
+
+/// The format of the files of conversations, or that of other documents.
+pub(crate) fn inner(format: &str) -> &str {
+    format.strip_prefix("chats.").unwrap_or(format)
+}
+
+fn write_chats(format: &str, directory: &Path) {
+    let source = samples::source(inner(format), directory);
+    for (index, part) in conversations().chunks(DOCUMENTS.div_ceil(FILES)).enumerate() {
+        let path = directory.join(format!("{index}.{}", inner(format)));
+        std::fs::write(path, chats_in_files::bytes(source.kind, part)).expect("written");
+    }
+}
+
 /// The last part of the directory where the documents of a corpus lie.
-pub(crate) fn directory_of_documents(format: &str) -> &str {
-    if format == "shards" { TEXT_OF_SHARDS } else { format }
+pub(crate) fn directory_of_documents(format: &str) -> String {
+    if inner(format) == "shards" { format!("text of {format}") } else { format.to_owned() }
 }
 
-/// How many documents of a corpus are broken.
-pub(crate) fn broken(format: &str) -> usize {
-    if is_spoiled(format) { 2 * FILES } else { 0 }
+/// How many documents of a corpus are skipped, whatever the tokenizer: broken ones, and conversations without an answer,
+/// which are not in shards.
+pub(crate) fn skipped(format: &str) -> usize {
+    match format {
+        "text" | "jsonl" => 2 * FILES,
+        "chats.shards" => 0,
+        _ => left_out(format),
+    }
 }
 
-fn is_spoiled(format: &str) -> bool {
-    matches!(format, "text" | "jsonl")
+/// How many conversations have no answer.
+pub(crate) fn left_out(format: &str) -> usize {
+    if is_chats(format) { UNANSWERED } else { 0 }
 }
 
 /// Adds broken documents to the files of a format that has lines.
 fn spoil(format: &str, directory: &Path) {
-    if !is_spoiled(format) {
-        return;
-    }
     for file in 0..FILES {
         let path = directory.join(format!("{file}.{format}"));
         let mut bytes = std::fs::read(&path).expect("a file");

@@ -10,6 +10,8 @@
 //! failure may need its round to be repeated some times.
 #![cfg(unix)]
 
+#[path = "../support/chats.rs"]
+mod chats_in_files;
 #[path = "../support/program.rs"]
 mod program;
 #[path = "../support/samples.rs"]
@@ -19,7 +21,7 @@ mod support;
 
 /// The program that a round starts as the ranks of its loader.
 mod child;
-/// The same documents in every format.
+/// The same documents and conversations in every format.
 mod corpora;
 mod dice;
 /// Where the corpora of a round lie.

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use millstream::config::{
-    ByteCount, Config, Last, MixtureChange, OnError, Oversize, PackRule, SourceConfig, SourceKind,
-    StoreConfig, TokenCacheConfig, TokenizerConfig, Uneven,
+    Border, ByteCount, Config, Last, MixtureChange, OnError, Oversize, PackRule, SourceConfig, SourceKind,
+    StoreConfig, Task, TokenCacheConfig, TokenizerConfig, Truncate, Uneven,
 };
 
-use crate::corpora::{Corpora, DISLIKED_DOCUMENTS, DOCUMENTS, broken};
+use crate::corpora::{CHATS, Corpora, DISLIKED_DOCUMENTS, DOCUMENTS, inner, is_chats, left_out, skipped};
 use crate::dice::Dice;
 use crate::home::Home;
-use crate::samples::{self, FORMATS};
+use crate::samples::FORMATS;
 
 /// A round's loader.
 #[derive(Debug)]
@@ -35,12 +35,12 @@ impl Plan {
     pub(crate) fn draw(dice: &mut Dice, corpora: &Corpora, home: &Home, caches: &Path) -> Self {
         let mut formats = Vec::new();
         for _ in 0..dice.within(1, 3) {
-            let format = dice.pick(&FORMATS);
+            let format = if dice.chance(35) { dice.pick(&CHATS) } else { dice.pick(&FORMATS) };
             if !formats.contains(&format) {
                 formats.push(format);
             }
         }
-        let has_shards = formats.contains(&"shards");
+        let has_shards = formats.iter().any(|format| inner(format) == "shards");
         // Shards are of bytes.
         let is_fussy = !has_shards && dice.chance(40);
         let mut config = Config { seed: dice.next() >> 12, store: store(dice, caches), ..Config::default() };
@@ -52,8 +52,8 @@ impl Plan {
         let has_weights = dice.chance(50);
         let mut is_remote = false;
         for &format in &formats {
-            let mut source = samples::source(format, &home.directory(format));
-            if format != "shards" && dice.chance(35) {
+            let mut source = corpora.source(format, &home.directory(format));
+            if source.kind != SourceKind::Shards && dice.chance(35) {
                 source.paths = corpora.urls(format);
                 is_remote = true;
             }
@@ -102,8 +102,15 @@ impl Plan {
         if is_cut || is_endless || is_oversize || pipeline.ahead > 1 {
             return None;
         }
+        // Of long conversations turns leave, or all.
+        let is_fitted =
+            self.formats.iter().any(|format| is_chats(format)) && pipeline.pack != PackRule::Concat;
+        if is_fitted {
+            return None;
+        }
         let disliked = if self.is_fussy { DISLIKED_DOCUMENTS } else { 0 };
-        let of = |format: &&'static str| (DOCUMENTS - disliked, broken(format) + disliked);
+        let of =
+            |format: &&'static str| (DOCUMENTS - disliked - left_out(format), skipped(format) + disliked);
         Some(self.formats.iter().map(of).collect())
     }
 }
@@ -134,6 +141,10 @@ fn draw_settings(dice: &mut Dice, source: &mut SourceConfig, tokens: &Path) {
     if source.kind == SourceKind::Shards {
         return;
     }
+    if source.task == Task::Chat {
+        source.chat.truncate = dice.pick(&[Truncate::Turns, Truncate::Start, Truncate::End, Truncate::Drop]);
+        source.chat.border = dice.pick(&[Border::Overlap, Border::Split]);
+    }
     source.split = dice.maybe(80, |dice| ByteCount(dice.pick(&SPLITS)));
     if dice.chance(20) {
         (source.max_document_bytes, source.oversize) = (ByteCount(300), Oversize::Skip);
@@ -144,7 +155,8 @@ fn draw_settings(dice: &mut Dice, source: &mut SourceConfig, tokens: &Path) {
 
 /// Whether each file of a source may be one split.
 fn is_whole((format, source): (&&str, &SourceConfig)) -> bool {
-    source.split.is_none_or(|split| split.0 == WHOLE) || !["text", "jsonl", "mds", "shards"].contains(format)
+    source.split.is_none_or(|split| split.0 == WHOLE)
+        || !["text", "jsonl", "mds", "shards"].contains(&inner(format))
 }
 
 /// Draws the order, and the shape and number of the batches.
@@ -158,6 +170,13 @@ fn order(dice: &mut Dice, formats: &[&str], config: &mut Config) {
     pipeline.window = dice.pick(&[1, 4, 20, 100]).into();
     pipeline.seq_len = dice.within(8, 120);
     pipeline.pack = dice.pick(&[PackRule::Concat, PackRule::Pad, PackRule::BestFit]);
+    if formats.iter().any(|format| is_chats(format)) {
+        pipeline.seq_len *= 8;
+    }
+    if formats.contains(&"chats.shards") {
+        // They were prepared for no row.
+        pipeline.pack = PackRule::Concat;
+    }
     pipeline.ahead = dice.pick(&[1, 1, 1, 3]);
     pipeline.max_segments = dice.maybe(20, |dice| dice.within(1, 4));
     pipeline.pack_window = dice.within(1, 40);

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::corpora::Corpora;
+use crate::corpora::{CHATS, Corpora};
 use crate::dice::Dice;
 use crate::process::{Ending, Moment};
 use crate::program::json;
-use crate::samples::{self, FORMATS};
+use crate::samples::FORMATS;
 use crate::session::{Session, Site};
 use crate::shim::Ground;
 use crate::weather::files;
@@ -22,20 +22,26 @@ pub(crate) fn round(dice: &mut Dice, corpora: &Corpora) -> String {
     let scratch = corpora.scratch();
     let out = scratch.path().join("out");
     let mut formats: Vec<&str> = FORMATS.iter().copied().filter(|format| *format != "shards").collect();
-    while formats.len() > 3 {
+    while formats.len() > 2 {
         formats.remove(dice.below(formats.len() as u64) as usize);
     }
+    formats.push(dice.pick(&CHATS[..CHATS.len() - 1]));
     let split = dice.pick(&[300, 2000, 1 << 20]);
     let text = |format: &str| {
-        let source = samples::source(format, &corpora.directory(format));
+        let source = corpora.source(format, &corpora.directory(format));
         let kind = toml::Value::try_from(source.kind).expect("a kind");
         let field = source.field.map_or(String::new(), |field| format!("field = {field:?}\n"));
         let document = if format == "text" { "document = \"paragraph\"\n" } else { "" };
-        format!("kind = {kind}\npaths = {:?}\n{field}{document}split = {split}\n", source.paths)
+        let chat = match source.chat.template {
+            Some(template) => format!("task = \"chat\"\nchat = {{ template = {template:?} }}\n"),
+            None => String::new(),
+        };
+        format!("kind = {kind}\npaths = {:?}\n{field}{document}{chat}split = {split}\n", source.paths)
     };
     let shards = |format: &str| format!("kind = \"shards\"\npaths = [{:?}]\n", out.join(name(format)));
-    let text = config(scratch.path(), "text.toml", &formats, text);
-    let shards = config(scratch.path(), "shards.toml", &formats, shards);
+    let pack = dice.pick(&["concat", "best_fit", "pad"]);
+    let text = config(scratch.path(), "text.toml", &formats, pack, text);
+    let shards = config(scratch.path(), "shards.toml", &formats, pack, shards);
     let digest = |config: &str| -> Value { json(&["digest", config, "--batches", "1000000"]) };
     let expected = digest(&text);
 
@@ -63,7 +69,7 @@ pub(crate) fn round(dice: &mut Dice, corpora: &Corpora) -> String {
     let verified = json(&[&arguments[..], &["--verify"]].concat());
     assert_eq!(verified["verified"], Value::from(true));
     assert_eq!(digest(&shards), expected, "the shards' batches");
-    format!("prepare of {formats:?}, {runs} runs, {ends} of them ended")
+    format!("prepare of {formats:?}, {pack}, {runs} runs, {ends} of them ended")
 }
 
 /// The name of a source: that of its format, without a dot.
@@ -72,13 +78,15 @@ fn name(format: &str) -> String {
 }
 
 /// Writes a config whose sources are what `of` says of each format, and returns its path.
-fn config(directory: &Path, file: &str, formats: &[&str], of: impl Fn(&str) -> String) -> String {
+fn config(directory: &Path, file: &str, formats: &[&str], pack: &str, of: impl Fn(&str) -> String) -> String {
     let source = |format: &&str| {
         format!("[[source]]\nname = {:?}\non_error = {{ skip = 1000 }}\n{}\n", name(format), of(format))
     };
     let sources: String = formats.iter().map(source).collect();
-    let rest =
-        "[tokenizer]\nkind = \"bytes\"\n\n[pipeline]\nseq_len = 64\nbatch_size = 4\nlanes = 2\nepochs = 1\n";
+    let rest = format!(
+        "[tokenizer]\nkind = \"bytes\"\n\n\
+         [pipeline]\nseq_len = 400\nbatch_size = 4\nlanes = 2\nepochs = 1\npack = {pack:?}\n"
+    );
     let path = directory.join(file);
     std::fs::write(&path, format!("{sources}{rest}")).expect("written");
     path.display().to_string()

@@ -119,8 +119,8 @@ impl Quiet {
 /// In each epoch every document comes once or was skipped.
 fn once(plan: &Plan, mut pieces: Vec<PieceOf>, skipped: u64) {
     let Some(whole) = plan.whole() else { return };
-    // Best-fit packing delivers a long document's rows in any order.
-    pieces.sort_by_key(|piece| piece.offset);
+    // Packing and buckets deliver a long document's rows in any order.
+    pieces.sort_by_key(|piece| (piece.offset, piece.len));
     let mut found: BTreeMap<(PathBuf, u64), Vec<u32>> = BTreeMap::new();
     for PieceOf { path, byte, offset, from, len } in pieces {
         let deliveries = found.entry((path, byte)).or_default();
@@ -138,7 +138,7 @@ fn once(plan: &Plan, mut pieces: Vec<PieceOf>, skipped: u64) {
     for ((format, source), (documents, skipped)) in plan.formats.iter().zip(&plan.config.sources).zip(whole) {
         let epochs = source.epochs.or(pipeline.epochs).expect("it ends");
         let directory = directory_of_documents(format);
-        let is_of_source = |path: &Path| path.iter().any(|part| part == directory);
+        let is_of_source = |path: &Path| path.iter().any(|part| part == directory.as_str());
         let found: Vec<_> = found.iter().filter(|((path, _), _)| is_of_source(path)).collect();
         for (place, deliveries) in &found {
             assert_eq!(deliveries.len() as u64, epochs, "{place:?} is delivered once in each epoch");
@@ -146,5 +146,8 @@ fn once(plan: &Plan, mut pieces: Vec<PieceOf>, skipped: u64) {
         assert_eq!(found.len(), documents, "delivered documents of {format}");
         (of_sources, skips) = (of_sources + documents, skips + skipped as u64 * epochs);
     }
-    assert_eq!((found.len(), skipped), (of_sources, skips), "all documents, and those that were skipped");
+    assert_eq!(found.len(), of_sources, "all documents");
+    // What was skipped when its split was cached is not reported again.
+    let is_cached = plan.config.sources.iter().any(|source| source.cache.is_some());
+    assert!(skipped == skips || is_cached && skipped < skips, "{skipped} were skipped, and not {skips}");
 }

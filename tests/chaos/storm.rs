@@ -15,7 +15,6 @@ use crate::journal::{Line, Reader, state};
 use crate::plan::{Plan, ahead};
 use crate::process::{Blow, Ending, Moment, Process, watch};
 use crate::quiet::Quiet;
-use crate::samples;
 use crate::shim::{Ground, Odd};
 use crate::story;
 use crate::support::server::Fault;
@@ -188,7 +187,7 @@ impl Storm<'_> {
     fn moves(&mut self, dice: &mut Dice) -> bool {
         let has_moved = self.home.moves(dice);
         for (format, source) in self.plan.local() {
-            source.paths = samples::source(format, &self.home.directory(format)).paths;
+            source.paths = self.corpora.source(format, &self.home.directory(format)).paths;
         }
         has_moved
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::corpora::Corpora;
+use crate::corpora::{Corpora, inner};
 use crate::dice::Dice;
 use crate::home::Home;
 use crate::process::{Ending, Moment};
@@ -32,7 +32,7 @@ struct Run {
 pub(crate) fn round(dice: &mut Dice, corpora: &Corpora) -> String {
     let scratch = corpora.scratch();
     let mut home = Home::draw(dice, corpora, scratch.path());
-    let run = Run::draw(dice, &home, scratch.path());
+    let run = Run::draw(dice, corpora, &home, scratch.path());
     let train = |out: &Path| format!("train.out={}", out.display());
     let [quiet, stormy] = ["quiet", "stormy"].map(|name| scratch.path().join(name));
     text(&["train", &run.config, "--set", &train(&quiet)]);
@@ -87,14 +87,21 @@ pub(crate) fn round(dice: &mut Dice, corpora: &Corpora) -> String {
         left.len() <= run.keep && left.iter().all(|name| name.starts_with("step-")),
         "left over: {left:?}"
     );
-    format!("train, {sessions} sessions, {ends} of them ended")
+    format!("train on {}, {sessions} sessions, {ends} of them ended", run.format)
 }
 
 impl Run {
     /// Draws a tiny model and few steps, and writes the config.
-    fn draw(dice: &mut Dice, home: &Home, directory: &Path) -> Self {
-        let format = dice.pick(&["jsonl", "jsonl.gz", "csv"]);
-        let kind = format.split('.').next().expect("a name");
+    fn draw(dice: &mut Dice, corpora: &Corpora, home: &Home, directory: &Path) -> Self {
+        let format = dice.pick(&["jsonl", "jsonl.gz", "csv", "chats.jsonl", "chats.parquet"]);
+        let source = corpora.source(format, &home.directory(format));
+        let (what, pipeline) = match &source.chat.template {
+            Some(template) => {
+                let what = format!("task = \"chat\"\nchat = {{ template = {template:?} }}");
+                (what, "seq_len = 200\npack = \"best_fit\"")
+            }
+            None => ("field = \"text\"".to_owned(), "seq_len = 16"),
+        };
         let has_cache = dice.brings(Trouble::ReadOnly, 50);
         let cache = match has_cache {
             true => format!("cache = {{ path = {:?} }}\n", directory.join("cache")),
@@ -102,13 +109,14 @@ impl Run {
         };
         let (steps, keep) = (dice.within(8, 16), dice.within(1, 2));
         let text = format!(
-            "[[source]]\nkind = {kind:?}\nfield = \"text\"\npaths = [\"{}/*.{format}\"]\non_error = {{ skip = 100 }}\n{cache}\n\
+            "[[source]]\nkind = \"{}\"\n{what}\npaths = {:?}\non_error = {{ skip = 100 }}\n{cache}\n\
              [tokenizer]\nkind = \"bytes\"\neos = \"<|endoftext|>\"\n\n\
-             [pipeline]\nseq_len = 16\nbatch_size = 4\nlanes = 2\nholdout = 0.1\n\n\
+             [pipeline]\n{pipeline}\nbatch_size = 4\nlanes = 2\nholdout = 0.1\n\n\
              [model]\nlayers = 1\nd_model = 16\nheads = 2\nd_ff = 16\n\n\
              [train]\nsteps = {steps}\nwarmup = 2\nlog_every = 1\naccumulate = {}\nvalidate_every = 5\nvalidation_batches = 2\n\
              checkpoint_every = {}\ntrail_every = 2\nkeep = {keep}\nsample_tokens = 0\n",
-            home.directory(format).display(),
+            source.kind,
+            source.paths,
             dice.within(1, 2),
             dice.within(1, 4),
         );
@@ -119,7 +127,7 @@ impl Run {
 
     /// The setting that says where its corpus is.
     fn paths(&self, home: &Home) -> String {
-        format!("source.0.paths=[\"{}/*.{}\"]", home.directory(self.format).display(), self.format)
+        format!("source.0.paths=[\"{}/*.{}\"]", home.directory(self.format).display(), inner(self.format))
     }
 }
 

@@ -9,7 +9,7 @@ use millstream::tokenizer::{ByteTokenizer, EncodeError, Tokenizer};
 struct Bytes<F> {
     name: &'static str,
     before: F,
-    /// Whether it has all special tokens, and tells which bytes an id stands for.
+    /// Whether it has all special tokens.
     has_tokens: bool,
 }
 
@@ -45,10 +45,8 @@ impl<F: Fn(&str) -> Result<(), EncodeError> + Send + Sync> Tokenizer for Bytes<F
         ids: &mut Vec<u32>,
         spans: &mut Vec<Range<usize>>,
     ) -> Result<(), EncodeError> {
-        match self.has_tokens {
-            true => ByteTokenizer.encode_spans(text, ids, spans),
-            false => Err("it does not tell which bytes an id stands for".into()),
-        }
+        (self.before)(text)?;
+        ByteTokenizer.encode_spans(text, ids, spans)
     }
 
     fn decode(&self, ids: &[u32]) -> String {
