@@ -69,7 +69,7 @@ impl Opening {
 /// Opens a loader.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "Python's keyword arguments")]
-#[pyo3(signature = (config, progress, *, cursor, held_out, is_wide, convert, stages, documents, texts, tokenizer, world, opening))]
+#[pyo3(signature = (config, progress, *, cursor, held_out, is_wide, convert, stages, documents, texts, task, tokenizer, world, opening))]
 pub(crate) fn open(
     py: Python<'_>,
     config: Py<Config>,
@@ -81,6 +81,7 @@ pub(crate) fn open(
     stages: Vec<Stage>,
     documents: Option<(String, Py<PyAny>)>,
     texts: Option<Vec<String>>,
+    task: Option<Bound<'_, Config>>,
     tokenizer: Option<Bound<'_, PyAny>>,
     world: Option<(usize, usize)>,
     opening: Option<Bound<'_, Opening>>,
@@ -118,6 +119,9 @@ pub(crate) fn open(
     }
     if let Some(texts) = texts {
         builder = py.detach(|| builder.texts(texts));
+    }
+    if let Some(source) = task.and_then(|task| task.get().config.sources.first().cloned()) {
+        builder = builder.with_task(source);
     }
     for (kind, name, call) in stages {
         let does = Does::named(&kind)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,6 +100,39 @@ def test_a_function_says_what_becomes_of_a_mask(rows: dict[str, Any]) -> None:
                 # The first quotation mark has two bytes.
                 assert longer.tolist() == [False] * 2 + mask.tolist()[:-2]
             number += 1
+
+
+def test_texts_may_be_conversations(rows: dict[str, Any], tmp_path: Path) -> None:
+    rows["pipeline"]["epochs"] = 1
+    template = tmp_path / "chat.jinja"
+    body = "{{ m.content }}{% if m.role == 'assistant' %}{{ eos_token }}{% endif %}"
+    template.write_text("{% for m in messages %}<{{ m.role }}>" + body + "{% endfor %}")
+    turn = {"begin": "<assistant>", "end": "<|endoftext|>"}
+    source = {"task": "chat", "chat": {"template": template, "turn": turn}, "on_error": {"skip": 1}}
+
+    def chat(n: int) -> dict[str, Any]:
+        turns = [("user", f"número {n}?"), ("assistant", "sí")]
+        return {"messages": [{"role": role, "content": content} for role, content in turns]}
+
+    records = [chat(0), json.dumps(chat(1)), "not JSON", {"messages": chat(2)["messages"][:1]}]
+    loader = millstream.Loader.from_texts(records, source=source, config=rows)
+    learned = ["sí".encode(), END]
+    for again in (loader, pickle.loads(pickle.dumps(loader))):
+        (batch,) = list(again)
+        ids, masks = np.asarray(batch.ids), np.asarray(batch.loss_mask)
+        for n, (row, mask) in enumerate(zip(ids, masks, strict=True)):
+            assert bytes(row[: row.tolist().index(END)].tolist()).decode() == f"<user>número {n}?<assistant>sí"
+            assert row[1:][mask].tolist() == [*learned[0], learned[1]]
+        assert len(ids) == 2
+
+    def refused(match: str, source: Any) -> None:
+        with pytest.raises(millstream.ConfigError, match=match):
+            millstream.Loader.from_texts(records, source=source, config=rows)
+
+    refused("source.0.tsk", {"tsk": "chat"})
+    refused("source.0.chat.date", {"task": "chat", "chat": {"date": "today"}})
+    with pytest.raises(millstream.ConfigError, match="no chat template"):
+        list(millstream.Loader.from_texts(records, source={"task": "chat"}, config=rows))
 
 
 @pytest.mark.parametrize("learned", [[(3, 2)], [(0, 4), (3, 5)], [(2, 99)], [(4, 5), (0, 1)]])

@@ -96,6 +96,7 @@ class Loader:
         self._stages: tuple[tuple[str, str, Callable[..., object]], ...] = ()
         self._documents: tuple[str, Documents] | None = None
         self._texts: list[str] | None = None
+        self._source: dict[str, Any] | None = None
         self._world: tuple[int, int] | None = None
         self._start = cursor
         self._begin(cursor)
@@ -133,14 +134,25 @@ class Loader:
     @classmethod
     def from_texts(
         cls: type[Self],
-        texts: Iterable[str],
+        texts: Iterable[str | Mapping[str, Any]],
         *,
+        source: Mapping[str, Any] | None = None,
         config: PathLike | Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> Self:
-        """A loader over texts in memory, one document each: for tests and small data."""
+        """A loader over texts in memory, one document each: for tests and small data. The config must have no `[[source]]`.
+
+        `source` says what else than a text each of them is, with keys of a `[[source]]`: `{"task": "chat", "chat":
+        {"template": "chat.jinja"}}`. Of these, `task`, `field`, `chat`, `fim`, `seed` and `on_error` count. Conversations
+        and completions are JSON, or dicts.
+        """
         loader = cls(config, **arguments)
-        loader._texts = list(texts)
+        loader._texts = [json.dumps(text) if isinstance(text, Mapping) else text for text in texts]
+        if source is not None:
+            if not isinstance(source, Mapping):
+                raise TypeError(f"source is a dict of keys of a [[source]], not {type(source).__name__}")
+            loader._source = dict(source)
+            _described(loader._source)
         return loader
 
     def map(
@@ -210,6 +222,7 @@ class Loader:
                     stages=list(self._stages),
                     documents=self._documents,
                     texts=self._texts,
+                    task=None if self._source is None else _described(self._source),
                     tokenizer=self._tokenizer,
                     world=world,
                     opening=opening,
@@ -285,7 +298,7 @@ class Loader:
         return f"<pre>{said}</pre>"
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("_tokenizer", "_dtype", "_arrays", "_held_out", "_stages", "_documents", "_texts", "_world")
+        kept = ("_tokenizer", "_dtype", "_arrays", "_held_out", "_stages", "_documents", "_texts", "_source", "_world")
         state: dict[str, Any] = {name: self.__dict__[name] for name in kept}
         return {**state, "config": self._config.to_json(), "cursor": self.cursor}
 
@@ -296,6 +309,12 @@ class Loader:
         self._convert = _arrays.converter(self._arrays)
         self._start = cursor
         self._begin(cursor)
+
+
+def _described(source: Mapping[str, Any]) -> Config:
+    """A config with a source like this one, which needs neither files nor their kind."""
+    like = {"kind": "text" if source.get("task") == "fim" else "jsonl", "paths": ["texts"], **source}
+    return Config(None, json.dumps({"source": [like]}, default=_plain, allow_nan=False), [])
 
 
 def _merged(below: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

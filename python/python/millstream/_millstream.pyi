@@ -223,6 +223,7 @@ def open(
     stages: Sequence[tuple[str, str, Callable[..., object]]],
     documents: tuple[str, Callable[[int, int], Any]] | None,
     texts: Sequence[str] | None,
+    task: Config | None,
     tokenizer: object,
     world: tuple[int, int] | None,
     opening: Opening | None,
