@@ -11,6 +11,8 @@ struct Bytes<F> {
     before: F,
     /// Whether it has all special tokens.
     has_tokens: bool,
+    /// Whether it tells which bytes an id stands for.
+    has_spans: bool,
 }
 
 /// Bytes as ids; each text is passed to `before` first, which may take its time, count, fail or panic. `name` is its
@@ -19,12 +21,19 @@ pub(crate) fn before(
     name: &'static str,
     before: impl Fn(&str) -> Result<(), EncodeError> + Send + Sync + 'static,
 ) -> Arc<dyn Tokenizer> {
-    Arc::new(Bytes { name, before, has_tokens: false })
+    Arc::new(Bytes { name, before, has_tokens: false, has_spans: true })
 }
 
 /// Bytes as ids, and one id for all special tokens.
 pub(crate) fn with_tokens() -> Arc<dyn Tokenizer> {
-    Arc::new(Bytes { name: "bytes and tokens", before: |_: &str| Ok(()), has_tokens: true })
+    let before = |_: &str| Ok(());
+    Arc::new(Bytes { name: "bytes and tokens", before, has_tokens: true, has_spans: true })
+}
+
+/// Bytes as ids, that does not tell which bytes an id stands for.
+pub(crate) fn without_spans() -> Arc<dyn Tokenizer> {
+    let before = |_: &str| Ok(());
+    Arc::new(Bytes { name: "bytes without spans", before, has_tokens: false, has_spans: false })
 }
 
 impl<F> fmt::Debug for Bytes<F> {
@@ -46,7 +55,10 @@ impl<F: Fn(&str) -> Result<(), EncodeError> + Send + Sync> Tokenizer for Bytes<F
         spans: &mut Vec<Range<usize>>,
     ) -> Result<(), EncodeError> {
         (self.before)(text)?;
-        ByteTokenizer.encode_spans(text, ids, spans)
+        match self.has_spans {
+            true => ByteTokenizer.encode_spans(text, ids, spans),
+            false => Err("it does not tell which bytes an id stands for".into()),
+        }
     }
 
     fn decode(&self, ids: &[u32]) -> String {
