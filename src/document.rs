@@ -24,7 +24,7 @@ mod sequence;
 pub(crate) use arena::{Arena, Around};
 pub(crate) use group::{DocumentGroup, DocumentRead, DocumentReads, SplitEvent};
 pub use marks::Truncate;
-pub(crate) use marks::{Marks, RenderedMarks};
+pub(crate) use marks::{EncodedTexts, Marks, RenderedMarks};
 pub use mask::Mask;
 pub use part::Part;
 pub use sequence::{IdPlace, Sequence};

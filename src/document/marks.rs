@@ -18,6 +18,16 @@ pub(crate) enum Marks {
     Lost,
 }
 
+impl Marks {
+    /// The memory that ids take which stand beside the texts.
+    pub(crate) fn id_bytes(&self) -> usize {
+        match self {
+            Self::Rendered(marks) => marks.encoded.bytes(),
+            Self::None | Self::Lost => 0,
+        }
+    }
+}
+
 /// The marks of rendered texts. Places are bytes of the slab; of stored ids, ids of their segment.
 ///
 /// Rendered texts have all their special tokens, so the encoder puts none around them.
@@ -31,6 +41,61 @@ pub(crate) struct RenderedMarks {
     pub(crate) breaks: Vec<usize>,
     /// How many ids a document has at most, and what happens to a longer one.
     pub(crate) limit: Option<(usize, Truncate)>,
+    /// The ids of texts that were encoded before, to see whether they fit a row.
+    pub(crate) encoded: EncodedTexts,
+}
+
+/// The ids of some of a slab's texts, and what of them is not learned from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EncodedTexts {
+    ids: Vec<u32>,
+    mask: Mask,
+    /// In order.
+    texts: Vec<EncodedText>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct EncodedText {
+    /// Where the text begins.
+    at: usize,
+    /// Which ids are its own.
+    ids: Range<usize>,
+    /// How many borders it has, and how many of them are within an id.
+    borders: (u64, u64),
+}
+
+impl EncodedTexts {
+    /// The ids of the only text, and its borders.
+    pub(crate) fn one(ids: Vec<u32>, mask: Mask, borders: (u64, u64)) -> Self {
+        Self { texts: vec![EncodedText { at: 0, ids: 0..ids.len(), borders }], ids, mask }
+    }
+
+    /// Appends those of a text that is appended to the slab at `at`.
+    fn append(&mut self, other: &Self, at: usize) {
+        let start = self.ids.len();
+        self.ids.extend_from_slice(&other.ids);
+        self.mask.append(&other.mask, 0..other.ids.len(), start);
+        self.texts.extend(other.texts.iter().map(|text| EncodedText {
+            at: text.at + at,
+            ids: text.ids.start + start..text.ids.end + start,
+            borders: text.borders,
+        }));
+    }
+
+    /// Appends the ids of the text that begins at `at`, and what of them is not learned from. Returns its borders; `None`
+    /// if its ids are not known.
+    pub(crate) fn copy(&self, at: usize, ids: &mut Vec<u32>, mask: &mut Mask) -> Option<(u64, u64)> {
+        let nth = self.texts.binary_search_by_key(&at, |text| text.at).ok()?;
+        let EncodedText { ids: own, borders, .. } = &self.texts[nth];
+        mask.append(&self.mask, own.clone(), ids.len());
+        ids.extend_from_slice(&self.ids[own.clone()]);
+        Some(*borders)
+    }
+
+    /// The memory that the ids take.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.ids)
+    }
 }
 
 impl RenderedMarks {
@@ -40,9 +105,10 @@ impl RenderedMarks {
         self.special.extend(other.special.iter().map(|range| range.start + at..range.end + at));
         self.breaks.extend(other.breaks.iter().map(|place| place + at));
         self.limit = other.limit;
+        self.encoded.append(&other.encoded, at);
     }
 
-    /// The marks within `range`, with places from its beginning.
+    /// The marks within `range`, with places from its beginning, and without ids: they hold for these marks alone.
     pub(crate) fn within(&self, range: &Range<usize>) -> Self {
         let mut mask = Mask::default();
         mask.append(&self.mask, range.clone(), 0);
@@ -52,6 +118,7 @@ impl RenderedMarks {
             special: special.map(|special| special.start - range.start..special.end - range.start).collect(),
             breaks: self.breaks_in(range).iter().map(|place| place - range.start).collect(),
             limit: self.limit,
+            encoded: EncodedTexts::default(),
         }
     }
 

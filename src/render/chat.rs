@@ -146,7 +146,8 @@ impl Chat {
         };
         let mask = Mask::learning(learned, rendered.text.len());
         let text = rendered.text;
-        Ok(Outcome::Text(Rendered { marks: RenderedMarks { mask, special, breaks, limit: None }, text }))
+        let marks = RenderedMarks { mask, special, breaks, ..RenderedMarks::default() };
+        Ok(Outcome::Text(Rendered { text, marks }))
     }
 
     /// The ranges of a text that are learned from.

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::config::{Border, FimConfig, Learn, SourceKind, TurnConfig};
-use crate::document::Mask;
-use crate::tokenizer::tests::with_tokens;
+use crate::document::{EncodedTexts, Mask};
+use crate::tokenizer::EncodeError;
+use crate::tokenizer::tests::{before, with_tokens};
 
 /// Turns in ChatML.
 const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}\
@@ -316,6 +317,8 @@ fn what_cannot_be_found_is_refused() {
     let given = Given::new(&upper);
     let error = refused(&given, &record);
     assert!(error.remedy.contains("chat.turn"), "{error:?}");
+    let twice = OTHER.replace("m.content | trim", "m.content + m.content");
+    assert!(refused(&Given::new(&twice), &record).remedy.contains("chat.turn"));
     // What the config says is taken.
     let mut named = Given::new(&upper);
     let [begin, end] = ["assistant: ", " </s>"].map(str::to_owned);
@@ -530,6 +533,43 @@ fn the_oldest_turns_leave() {
         Outcome::Text(text) => assert_eq!(text.marks.limit, Some((two, Truncate::End))),
         Outcome::LeftOut(why) => panic!("{why}"),
     }
+}
+
+#[test]
+fn a_conversation_that_was_encoded_to_measure_it_is_not_encoded_again() {
+    let given = Given::new(CHATML);
+    let records = [
+        chat(&[("u", "1"), ("a", "23")]),
+        chat(&[("s", "4"), ("u", "5"), ("a", "6"), ("u", "7"), ("a", "8")]),
+    ];
+    let plain = records.each_ref().map(|record| rendered(&given.renderer(), record));
+    let (mut slab, mut marks) = ("..".to_owned(), RenderedMarks::default());
+    let mut places = Vec::new();
+    for (record, plain) in records.iter().zip(&plain) {
+        let renderer = given.renderer();
+        renderer.fit(&encoder(), len(plain));
+        let measured = rendered(&renderer, record);
+        assert_eq!((&measured.text, &measured.marks.mask), (&plain.text, &plain.marks.mask));
+        places.push(slab.len()..slab.len() + plain.text.len());
+        marks.append(&measured.marks, measured.text.len(), slab.len());
+        slab.push_str(&measured.text);
+    }
+    let (known, unknown) =
+        (marks.clone(), RenderedMarks { encoded: EncodedTexts::default(), ..marks.clone() });
+    let refusing = Encoder::new(before("refusing", |_| Err("it was encoded".into())));
+    // In another order, and behind other ids.
+    let encode = |encoder: &Encoder, marks: &RenderedMarks| {
+        let (mut ids, mut mask) = (vec![7], Mask::default());
+        let encoded = places.iter().rev().map(|place| {
+            encoder.encode_rendered(&slab[place.clone()], marks, place.clone(), &mut ids, &mut mask)
+        });
+        let borders = encoded.collect::<Result<Vec<_>, EncodeError>>()?;
+        Ok::<_, EncodeError>((ids, mask, borders))
+    };
+    assert_eq!(encode(&refusing, &known), encode(&encoder(), &unknown));
+    let second = marks.within(&places[1]);
+    assert_eq!((second.encoded, second.mask), (EncodedTexts::default(), plain[1].marks.mask.clone()));
+    assert!(encode(&refusing, &unknown).is_err());
 }
 
 /// Texts that look like a template's own.

@@ -3,7 +3,7 @@
 use super::conversation::Conversation;
 use super::{Outcome, RenderError, Rendered};
 use crate::config::Truncate;
-use crate::document::Mask;
+use crate::document::{EncodedTexts, Mask};
 use crate::tokenizer::Encoder;
 
 /// How many ids a row has for a conversation, and what counts them.
@@ -27,7 +27,7 @@ impl Room {
                     rendered.marks.limit = Some((self.width, truncate));
                     Outcome::Text(rendered)
                 }
-                Truncate::Turns | Truncate::Drop if self.fits(&rendered) => Outcome::Text(rendered),
+                Truncate::Turns | Truncate::Drop if self.fits(&mut rendered) => Outcome::Text(rendered),
                 Truncate::Turns | Truncate::Drop => too_long(self.width),
             },
             left_out => left_out,
@@ -38,10 +38,10 @@ impl Room {
     pub(super) fn turns(
         &self,
         conversation: &Conversation,
-        outcome: Outcome,
+        mut outcome: Outcome,
         render: impl Fn(&Conversation) -> Result<Outcome, RenderError>,
     ) -> Result<Outcome, RenderError> {
-        if self.takes(&outcome) {
+        if self.takes(&mut outcome) {
             return Ok(outcome);
         }
         let system = conversation.about.iter().take_while(|about| about.is_system()).count();
@@ -52,8 +52,8 @@ impl Room {
         while low < high {
             let first = low.midpoint(high);
             let shorter = conversation.with(|message| message < system || message >= starts[first]);
-            let outcome = render(&shorter)?;
-            if self.takes(&outcome) {
+            let mut outcome = render(&shorter)?;
+            if self.takes(&mut outcome) {
                 (best, high) = (Some(outcome), first);
             } else {
                 low = first + 1;
@@ -63,29 +63,35 @@ impl Room {
     }
 
     /// Whether nothing more has to leave.
-    fn takes(&self, outcome: &Outcome) -> bool {
+    fn takes(&self, outcome: &mut Outcome) -> bool {
         match outcome {
             Outcome::Text(rendered) => self.fits(rendered),
             Outcome::LeftOut(_) => true,
         }
     }
 
-    /// Whether a text has no more ids than a row. One that cannot be encoded fits: whoever encodes it says why not.
-    fn fits(&self, rendered: &Rendered) -> bool {
+    /// Whether a text has no more ids than a row. One that cannot be encoded fits: whoever encodes it says why not. If it had
+    /// to be encoded, it keeps its ids, so that nobody does it again.
+    fn fits(&self, rendered: &mut Rendered) -> bool {
         let Rendered { text, marks } = rendered;
         if most_ids(text) + 2 * (marks.special.len() + marks.breaks.len() + 1) <= self.width {
             return true;
         }
-        let mut ids = Vec::new();
-        let encoded =
-            self.encoder.encode_rendered(text, marks, 0..text.len(), &mut ids, &mut Mask::default());
-        encoded.is_err() || ids.len() <= self.width
+        let (mut ids, mut mask) = (Vec::new(), Mask::default());
+        let encoded = self.encoder.encode_rendered(text, marks, 0..text.len(), &mut ids, &mut mask);
+        let Ok(borders) = encoded else { return true };
+        let fits = ids.len() <= self.width;
+        marks.encoded = EncodedTexts::one(ids, mask, borders);
+        fits
     }
 }
 
 /// The most ids that a text may have, but for one at each border: one for each byte. Normalizers make some characters
 /// longer, by four times in most cases; the longest is U+FDFA, of 33 bytes instead of three.
 fn most_ids(text: &str) -> usize {
+    if text.is_ascii() {
+        return text.len();
+    }
     let ascii = text.bytes().filter(u8::is_ascii).count();
     let factor = if text.contains(['\u{fdfa}', '\u{fdfb}']) { 11 } else { 4 };
     ascii + factor * (text.len() - ascii)

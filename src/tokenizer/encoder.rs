@@ -103,6 +103,9 @@ impl Encoder {
         ids: &mut Vec<u32>,
         mask: &mut Mask,
     ) -> Result<(u64, u64), EncodeError> {
+        if let Some(borders) = marks.encoded.copy(range.start, ids, mask) {
+            return Ok(borders);
+        }
         let (start, text) = (ids.len(), MarkedText::new(text, marks, range.start));
         let mut runs = Vec::with_capacity(text.likely_runs());
         self.tokenizer.encode_marked(&text, ids, &mut runs)?;
@@ -270,8 +273,8 @@ mod tests {
         let marks = RenderedMarks {
             mask: Mask::learning(learned.iter().map(shift), text.len() + 4),
             special: special.iter().map(shift).collect(),
-            breaks: Vec::new(),
             limit,
+            ..RenderedMarks::default()
         };
         let (mut ids, mut mask) = (vec![1], Mask::learning([], 1));
         let encoder = Encoder::new(Arc::new(ByteTokenizer)).with_eos(END_OF_TEXT).expect("a token");

@@ -194,7 +194,7 @@ mod tests {
             mask: Mask::learning(shifted(learned), len + 6),
             special: shifted(special),
             breaks: breaks.iter().map(|place| place + 3).collect(),
-            limit: None,
+            ..RenderedMarks::default()
         }
     }
 

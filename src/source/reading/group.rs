@@ -272,7 +272,7 @@ impl Grouper {
     /// Adds the slab that holds the texts. `lease` covers the texts and their ids.
     pub(crate) fn add_text(&self, texts: Texts, mut lease: Lease, group: &mut Group) {
         let (text, marks) = texts.finish();
-        lease.cover(text.capacity() + IDS_PER_BYTE * text.len());
+        lease.cover(text.capacity() + IDS_PER_BYTE * text.len() + marks.id_bytes());
         group.add(Slab { content: SlabContent::Text(text), marks, files: self.corpus.files.clone(), lease });
     }
 
