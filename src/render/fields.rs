@@ -34,8 +34,8 @@ pub(super) fn first_name(path: &str) -> &str {
 
 /// Takes a field out of an object: by its whole name, or what its dots lead to. Null is none.
 pub(super) fn take(entries: &mut Entries, name: &str) -> Option<Json> {
-    let found = match entries.iter().position(|(key, _)| key == name) {
-        Some(at) => entries.remove(at).1,
+    let found = match take_key(entries, name) {
+        Some(found) => found,
         None => {
             let (first, rest) = name.split_once('.')?;
             match entries.iter_mut().find(|(key, _)| key == first)? {
@@ -45,6 +45,12 @@ pub(super) fn take(entries: &mut Entries, name: &str) -> Option<Json> {
         }
     };
     (!matches!(found, Json::Null)).then_some(found)
+}
+
+/// Takes a field out of an object by its whole name.
+pub(super) fn take_key(entries: &mut Entries, name: &str) -> Option<Json> {
+    let at = entries.iter().position(|(key, _)| key == name)?;
+    Some(entries.remove(at).1)
 }
 
 /// Whether an object has a field that is null.

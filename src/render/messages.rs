@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use super::RenderError;
 use super::conversation::{About, Conversation};
-use super::fields::{Entries, first_name, is_null, items, kind, list, not_json, quoted, remove_nulls, take};
+use super::fields::{
+    Entries, first_name, is_null, items, kind, list, not_json, quoted, remove_nulls, take, take_key,
+};
 use super::json::Json;
 use crate::config::{SourceConfig, SourceKind};
 
@@ -205,6 +207,8 @@ impl Reader {
         first: usize,
     ) -> Result<Conversation, RenderError> {
         let mut read = Conversation { first, kwargs: self.kwargs.clone(), ..Conversation::default() };
+        read.messages.reserve(messages.len());
+        read.about.reserve(messages.len());
         for (number, message) in messages.into_iter().enumerate() {
             let (message, about) = self.message(message).map_err(|e| RenderError {
                 what: format!("message {} of the conversation: {}", number + 1, e.what),
@@ -288,7 +292,7 @@ impl Reader {
             name => name,
         };
         let said = match entries.iter().find(|(key, _)| key == role_key) {
-            Some((_, Json::String(role))) => role.clone(),
+            Some((_, Json::String(said))) => said,
             Some((_, other)) => {
                 return Err(RenderError::new(
                     format!("its field {role_key:?} is {}, and must be a string", kind(other)),
@@ -297,7 +301,6 @@ impl Reader {
             }
             None => return Err(self.absent(role_key, &entries, &format!("{}.chat.fields.role", self.key))),
         };
-        let role = self.role(&said)?;
         if let Some((key, _)) = entries.iter().find(|(key, value)| key != content_key && has_choices(value)) {
             return Err(RenderError::new(
                 format!(
@@ -306,22 +309,21 @@ impl Reader {
                 "make its content a list of parts, each with its text and \"train\"",
             ));
         }
-        let mut about = About { role: role.clone(), learned, parts: Vec::new() };
-        let mut whole = Vec::with_capacity(entries.len());
-        for (key, mut value) in entries {
+        let is_call = said == FUNCTION_CALL && !self.roles.contains_key(FUNCTION_CALL);
+        let mut about = About { role: self.role(said)?, learned, parts: Vec::new() };
+        for (key, value) in &mut entries {
             if key == role_key {
-                whole.push(("role".to_owned(), Json::String(role.clone())));
+                "role".clone_into(key);
+                *value = Json::String(about.role.clone());
             } else if key == content_key {
-                about.parts = check_content(&mut value, &about)?;
-                whole.push(("content".to_owned(), value));
+                about.parts = check_content(value, &about)?;
+                "content".clone_into(key);
             } else if key == "tool_calls" {
-                whole.push((key, calls(value)?));
-            } else {
-                whole.push((key, value));
+                *value = calls(std::mem::take(value))?;
             }
         }
-        let mut message = Json::Object(whole);
-        if said == FUNCTION_CALL && !self.roles.contains_key(FUNCTION_CALL) {
+        let mut message = Json::Object(entries);
+        if is_call {
             message = function_call(&message)?;
         }
         Ok((message, about))
@@ -417,8 +419,8 @@ fn with_earlier(record: &mut Entries, messages: Vec<Json>) -> Result<Vec<Json>, 
 fn own_choice(entries: &mut Entries) -> Result<Option<bool>, RenderError> {
     let mut choice = None;
     for name in LEARNED {
-        let own = match take(entries, name) {
-            None => continue,
+        let own = match take_key(entries, name) {
+            None | Some(Json::Null) => continue,
             Some(Json::Bool(learned)) => learned,
             Some(Json::Int(weight @ (0 | 1))) => weight == 1,
             Some(Json::Float(weight)) if weight == 0.0 || weight == 1.0 => weight == 1.0,

@@ -26,26 +26,34 @@ enum Kind {
 }
 
 impl Kind {
-    fn begin(self, number: usize) -> String {
+    /// What stands before and behind a number, at the beginning of a content and at its end.
+    fn around_number(self) -> [(&'static str, &'static str); 2] {
         match self {
-            Self::Private => format!("\u{f1d00}{number}\u{f1d01}"),
-            Self::Letters => format!("Qzj{number}vXk"),
+            Self::Private => [("\u{f1d00}", "\u{f1d01}"), ("\u{f1d02}", "\u{f1d03}")],
+            Self::Letters => [("Qzj", "vXk"), ("Kxv", "jZq")],
         }
     }
 
-    fn end(self, number: usize) -> String {
-        match self {
-            Self::Private => format!("\u{f1d02}{number}\u{f1d03}"),
-            Self::Letters => format!("Kxv{number}jZq"),
+    /// The sentinels in a text, in order: the place, the length, the number, and whether it is one at a beginning. What is
+    /// a part of one is left out.
+    fn find(self, text: &str) -> Vec<(usize, usize, usize, bool)> {
+        let mut found = Vec::new();
+        for ((before, behind), is_begin) in self.around_number().into_iter().zip([true, false]) {
+            found.extend(memchr::memmem::find_iter(text.as_bytes(), before).filter_map(|at| {
+                let rest = &text[at + before.len()..];
+                let (number, rest) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
+                let len = before.len() + number.len() + behind.len();
+                Some((at, len, number.parse().ok()?, is_begin)).filter(|_| rest.starts_with(behind))
+            }));
         }
+        found.sort_unstable();
+        found
     }
 
     /// Whether a text has what may be taken for a sentinel.
     fn is_in(self, text: &str) -> bool {
-        match self {
-            Self::Private => text.contains(['\u{f1d00}', '\u{f1d01}', '\u{f1d02}', '\u{f1d03}']),
-            Self::Letters => ["Qzj", "vXk", "Kxv", "jZq"].iter().any(|word| text.contains(word)),
-        }
+        let is_in = |part: &str| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some();
+        self.around_number().iter().any(|(before, behind)| is_in(before) || is_in(behind))
     }
 }
 
@@ -65,9 +73,13 @@ pub(super) fn locate(
     if [Kind::Private, Kind::Letters].iter().any(|kind| kind.is_in(text)) {
         return Err(refused("the text has words that are used to find it"));
     }
+    let mut other = conversation.clone();
     // Around the whole content, or if the template trims it, around what is left of it.
     for is_trimmed in [false, true] {
-        let attempt = |kind| around(conversation, text, places, kind, is_trimmed, render);
+        let mut attempt = |kind| {
+            mark(&mut other, conversation, places, kind, is_trimmed)?;
+            found(&render(&other).ok()?, text, places.len(), kind)
+        };
         if let Some(found) = attempt(Kind::Private)
             && Some(&found) == attempt(Kind::Letters).as_ref()
         {
@@ -77,56 +89,48 @@ pub(super) fn locate(
     Err(refused("the template changes the content, or behaves in another way for other content"))
 }
 
-/// Where contents stand, by one kind of sentinels; `None` if the text is another one then.
-fn around(
+/// Gives `other` the contents of a conversation, with sentinels of one kind around them.
+fn mark(
+    other: &mut Conversation,
     conversation: &Conversation,
-    text: &str,
     places: &[Place],
     kind: Kind,
     is_trimmed: bool,
-    render: Render<'_>,
-) -> Option<Vec<Option<Range<usize>>>> {
-    let mut other = conversation.clone();
+) -> Option<()> {
     for (number, place) in places.iter().enumerate() {
-        let content = other.content_mut(place.message, place.part)?;
+        let content = conversation.content(place.message, place.part)?;
         let within = if is_trimmed { trimmed(content) } else { 0..content.len() };
-        content.insert_str(within.end, &kind.end(number));
-        content.insert_str(within.start, &kind.begin(number));
+        let (number, [begin, end]) = (number.to_string(), kind.around_number());
+        let marked = other.content_mut(place.message, place.part)?;
+        marked.clear();
+        marked.push_str(&content[..within.start]);
+        marked.extend([begin.0, &number, begin.1, &content[within.clone()], end.0, &number, end.1]);
+        marked.push_str(&content[within.end..]);
     }
-    let marked = render(&other).ok()?;
-    let mut found = Vec::with_capacity(places.len());
-    let mut plain = String::with_capacity(text.len());
-    // Sentinels come in the order of the text, which need not be that of the messages.
-    let mut marks: Vec<(usize, usize, usize, bool)> = Vec::new();
-    for number in 0..places.len() {
-        let (begin, end) = (kind.begin(number), kind.end(number));
-        let [begins, ends] = [&begin, &end].map(|mark| marked.match_indices(mark.as_str()).count());
-        match (begins, ends) {
-            (0, 0) => (),
-            (1, 1) => {
-                marks.push((marked.find(&begin)?, begin.len(), number, true));
-                marks.push((marked.find(&end)?, end.len(), number, false));
-            }
-            _ => return None,
-        }
-        found.push(None);
-    }
-    marks.sort_unstable();
-    let (mut at, mut open) = (0, None);
-    for (mark, len, number, is_begin) in marks {
-        plain.push_str(&marked[at..mark]);
+    Some(())
+}
+
+/// Where so many contents stand in `text`, by the sentinels in a marked text; `None` if the text without them is another
+/// one.
+fn found(marked: &str, text: &str, count: usize, kind: Kind) -> Option<Vec<Option<Range<usize>>>> {
+    let mut found = vec![None; count];
+    let (mut at, mut rest, mut open) = (0, text, None);
+    // They come in the order of the text, which need not be that of the messages.
+    for (mark, len, number, is_begin) in kind.find(marked) {
+        rest = rest.strip_prefix(&marked[at..mark])?;
+        let place = text.len() - rest.len();
         at = mark + len;
         match (is_begin, open) {
-            (true, None) => open = Some((number, plain.len())),
+            // Each content stands once.
+            (true, None) if found.get(number)?.is_none() => open = Some((number, place)),
             (false, Some((opened, start))) if opened == number => {
-                found[number] = Some(start..plain.len());
+                found[number] = Some(start..place);
                 open = None;
             }
             _ => return None,
         }
     }
-    plain.push_str(&marked[at..]);
-    (plain == text).then_some(found)
+    (open.is_none() && rest == &marked[at..]).then_some(found)
 }
 
 /// Which messages turns come from.
@@ -148,6 +152,8 @@ pub(super) fn owners(
     find: &impl Fn(&Conversation) -> Result<(String, Vec<Turn>), RenderError>,
 ) -> Option<Owners> {
     let kind = Kind::Letters;
+    let [_, (before, behind)] = kind.around_number();
+    let word = |message: usize| format!("{before}{message}{behind}");
     if conversation.any_string(&|text| kind.is_in(text)) {
         return None;
     }
@@ -158,7 +164,7 @@ pub(super) fn owners(
             if let Some(text) = text
                 && !trimmed(text).is_empty()
             {
-                text.insert_str(trimmed(text).end, &kind.end(message));
+                text.insert_str(trimmed(text).end, &word(message));
             }
         };
         add(other.content_mut(message, about.parts.len().checked_sub(1)));
@@ -172,7 +178,7 @@ pub(super) fn owners(
     }
     let mut owners = Owners { of_turns: vec![Vec::new(); turns], outside: Vec::new() };
     for (message, _) in assistants {
-        let word = kind.end(message);
+        let word = word(message);
         let places: Vec<Option<usize>> = text
             .match_indices(word.as_str())
             .map(|(at, _)| found.iter().position(|turn| turn.contains(at)))

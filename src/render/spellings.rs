@@ -45,8 +45,14 @@ pub(super) struct Spellings {
     all: Vec<Spelling>,
     /// The first bytes that occur.
     heads: Vec<u8>,
-    /// For each first byte, which spellings begin with it.
-    by_head: Vec<Vec<usize>>,
+    /// Whether each byte is one of these.
+    is_head: Vec<bool>,
+    /// How those of three bytes and more start. Hundreds of reserved tokens have a few starts.
+    starts: Vec<[u8; 3]>,
+    /// For each start, which spellings have it.
+    by_start: Vec<Vec<usize>>,
+    /// The shorter ones.
+    short: Vec<usize>,
 }
 
 impl Spellings {
@@ -54,12 +60,25 @@ impl Spellings {
         let mut all: Vec<Spelling> = all.into_iter().filter(|spelling| !spelling.text.is_empty()).collect();
         all.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
         all.dedup_by(|a, b| a.text == b.text);
-        let mut by_head = vec![Vec::new(); 256];
+        let mut found = Self { is_head: vec![false; 256], ..Self::default() };
         for (number, spelling) in all.iter().enumerate() {
-            by_head[usize::from(spelling.text.as_bytes()[0])].push(number);
+            let bytes = spelling.text.as_bytes();
+            found.is_head[usize::from(bytes[0])] = true;
+            match bytes.first_chunk() {
+                Some(start) => {
+                    let place =
+                        found.starts.iter().position(|other| other == start).unwrap_or(found.starts.len());
+                    if place == found.starts.len() {
+                        found.starts.push(*start);
+                        found.by_start.push(Vec::new());
+                    }
+                    found.by_start[place].push(number);
+                }
+                None => found.short.push(number),
+            }
         }
-        let heads = (0..=u8::MAX).filter(|head| !by_head[usize::from(*head)].is_empty()).collect();
-        Self { all, heads, by_head }
+        let heads = (0..=u8::MAX).filter(|head| found.is_head[usize::from(*head)]).collect();
+        Self { all, heads, ..found }
     }
 
     pub(super) fn all(&self) -> &[Spelling] {
@@ -77,14 +96,18 @@ impl Spellings {
                 [a] => memchr::memchr(a, rest),
                 [a, b] => memchr::memchr2(a, b, rest),
                 [a, b, c] => memchr::memchr3(a, b, c, rest),
-                _ => rest.iter().position(|byte| !self.by_head[usize::from(*byte)].is_empty()),
+                _ => rest.iter().position(|byte| self.is_head[usize::from(*byte)]),
             };
             at += found?;
-            let longest = self.by_head[usize::from(bytes[at])].iter().find_map(|number| {
-                let spelling = &self.all[*number];
+            let rest = &bytes[at..];
+            let place =
+                rest.first_chunk().and_then(|start| self.starts.iter().position(|other| other == start));
+            let candidates = place.map_or(&[][..], |place| &self.by_start[place]).iter().chain(&self.short);
+            let longest = candidates.copied().find_map(|number| {
+                let spelling = &self.all[number];
                 let range = at..at + spelling.text.len();
-                let fits = bytes[at..].starts_with(spelling.text.as_bytes()) && spelling.is_at(text, &range);
-                fits.then_some((range, *number))
+                let fits = rest.starts_with(spelling.text.as_bytes()) && spelling.is_at(text, &range);
+                fits.then_some((range, number))
             });
             if longest.is_some() {
                 return longest;

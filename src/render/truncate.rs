@@ -77,7 +77,7 @@ impl Room {
         if most_ids(text) + 2 * (marks.special.len() + marks.breaks.len() + 1) <= self.width {
             return true;
         }
-        let (mut ids, mut mask) = (Vec::new(), Mask::default());
+        let (mut ids, mut mask) = (Vec::with_capacity(self.width), Mask::default());
         let encoded = self.encoder.encode_rendered(text, marks, 0..text.len(), &mut ids, &mut mask);
         let Ok(borders) = encoded else { return true };
         let fits = ids.len() <= self.width;
