@@ -9,6 +9,7 @@
 //! out, which takes most of the build. `benches/instructions` is a program of its own, because it counts allocations:
 //! `cargo bench --bench instructions`.
 
+mod chats;
 mod common;
 #[cfg(feature = "train")]
 mod embedding;
@@ -58,6 +59,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Bench {
+    /// Conversations through a chat template, beside the same texts without one
+    Chats(chats::Options),
     /// Three ways to look up vectors, with their gradients
     #[cfg(feature = "train")]
     Embedding {
@@ -93,6 +96,7 @@ enum Bench {
 impl Bench {
     fn run(self, is_trial: bool) -> Result<(), Box<dyn Error>> {
         match self {
+            Self::Chats(options) => chats::run(&options, is_trial),
             #[cfg(feature = "train")]
             Self::Embedding { device } => embedding::run(&device, is_trial),
             Self::Formats(options) => formats::run(&options, is_trial),

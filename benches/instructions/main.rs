@@ -6,10 +6,11 @@
 //!     cargo bench --bench instructions -- --profile pack   # where one loop's go, by function
 //!
 //! Each loop is a chain of stages over the same documents, made on demand, so that there is one thread: documents of
-//! some 80 bytes, but for `loader-8k`, whose documents have some 8 KiB; ids are bytes. A chain is run over one epoch
-//! and over three in a process of its own under valgrind, and the difference is divided by the documents of two, so
-//! that nothing counts that is done once. What a stage takes is what the chain with it takes more than the one
-//! without it. Memory comes from an allocator that takes nothing back, or the counts would differ from run to run.
+//! some 80 bytes, but for `loader-8k`, whose documents have some 8 KiB, and `chats`, whose conversations have some
+//! 2 KiB; ids are bytes. A chain is run over one epoch and over three in a process of its own under valgrind, and the
+//! difference is divided by the documents of two, so that nothing counts that is done once. What a stage takes is what the
+//! chain with it takes more than the one without it. Memory comes from an allocator that takes nothing back, or the
+//! counts would differ from run to run.
 //!
 //! Counts depend on the compiler: under another than that of `instructions.json` they are shown and not judged.
 //! It needs valgrind.
@@ -24,7 +25,7 @@ use std::process::{Command, ExitCode, Output};
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt};
-use millstream::config::{Config, PackRule, Packing, SourceConfig, TokenizerConfig};
+use millstream::config::{ChatConfig, Config, PackRule, Packing, SourceConfig, Task, TokenizerConfig};
 use millstream::prepare::prepare;
 use millstream::source::{Lane, Source};
 use millstream::stage::{StageExt, Workers};
@@ -48,6 +49,10 @@ const SHORT: usize = 80;
 const SHORT_DOCUMENTS: usize = 16_000;
 const LONG: usize = 8 << 10;
 const LONG_DOCUMENTS: usize = 200;
+const MESSAGE: usize = 320;
+const CHATS: usize = 200;
+/// Of a conversation.
+const ROLES: [&str; 6] = ["user", "assistant", "user", "assistant", "user", "assistant"];
 
 /// A chain, the one that it is longer than, and its documents.
 struct Loop {
@@ -56,7 +61,7 @@ struct Loop {
     documents: usize,
 }
 
-const LOOPS: [Loop; 9] = [
+const LOOPS: [Loop; 10] = [
     Loop { name: "lines", without: None, documents: SHORT_DOCUMENTS },
     Loop { name: "tokenize", without: Some("lines"), documents: SHORT_DOCUMENTS },
     Loop { name: "shuffle", without: Some("tokenize"), documents: SHORT_DOCUMENTS },
@@ -65,6 +70,7 @@ const LOOPS: [Loop; 9] = [
     Loop { name: "jsonl", without: None, documents: SHORT_DOCUMENTS },
     Loop { name: "loader", without: None, documents: SHORT_DOCUMENTS },
     Loop { name: "loader-8k", without: None, documents: LONG_DOCUMENTS },
+    Loop { name: "chats", without: None, documents: CHATS },
     Loop { name: "shards", without: None, documents: SHORT_DOCUMENTS },
 ];
 
@@ -267,10 +273,23 @@ fn make(directory: &Path) {
         text
     });
     write("jsonl", jsonl);
+    write("chats", chats());
+    std::fs::write(directory.join("chats/template"), include_str!("../chats/chatml.jinja")).expect("a file");
     let shards = directory.join("shards");
     let _ = std::fs::remove_dir_all(&shards);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(prepare(&config("lines", 1, directory), &shards, |_| {})).expect("prepared");
+}
+
+/// The records of conversations.
+fn chats() -> String {
+    let record = |contents: &[String]| {
+        let messages = ROLES.iter().zip(contents);
+        let messages =
+            messages.map(|(role, content)| serde_json::json!({ "role": role, "content": content }));
+        serde_json::json!({ "messages": messages.collect::<Vec<_>>() }).to_string() + "\n"
+    };
+    documents(CHATS * ROLES.len(), MESSAGE).chunks(ROLES.len()).map(record).collect()
 }
 
 /// Documents of about so many bytes: words of a fixed sequence, some of them quoted.
@@ -296,6 +315,11 @@ fn source(name: &str, directory: &Path) -> SourceConfig {
     let file = |name: &str| directory.join(name).join("corpus").display().to_string();
     match name {
         "jsonl" => SourceConfig::jsonl(file(name), "text"),
+        "chats" => {
+            let template = Some(directory.join("chats/template"));
+            let chat = ChatConfig { template, ..ChatConfig::default() };
+            SourceConfig::jsonl(file(name), "messages").with_task(Task::Chat).with_chat(chat)
+        }
         "shards" => SourceConfig::shards(directory.join(name).display().to_string()),
         "loader-8k" => SourceConfig::text(file(name)),
         _ => SourceConfig::text(file("lines")),
@@ -315,7 +339,7 @@ fn run(name: &str, epochs: u64, directory: &Path) {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.max_blocking_threads(1).build().expect("a runtime");
     runtime.block_on(async {
-        if ["loader", "loader-8k", "shards"].contains(&name) {
+        if ["loader", "loader-8k", "chats", "shards"].contains(&name) {
             let loader = Loader::builder(&config(name, epochs, directory)).with_on_demand(true).open();
             return drain(loader.await.expect("it opens")).await;
         }
