@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use aho_corasick::{AhoCorasick, Input, MatchKind};
 use serde::Deserialize;
 
 use crate::config::{TokenizerConfig, TokenizerKind};
@@ -41,44 +42,24 @@ impl Spelling {
 /// Finds any of some spellings: the leftmost, and of those at one place the longest, as tokenizers do.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spellings {
-    /// By length, the longest first.
     all: Vec<Spelling>,
-    /// The first bytes that occur.
-    heads: Vec<u8>,
-    /// Whether each byte is one of these.
-    is_head: Vec<bool>,
-    /// How those of three bytes and more start. Hundreds of reserved tokens have a few starts.
-    starts: Vec<[u8; 3]>,
-    /// For each start, which spellings have it.
-    by_start: Vec<Vec<usize>>,
-    /// The shorter ones.
-    short: Vec<usize>,
+    /// `None` if there are none.
+    finder: Option<AhoCorasick>,
 }
 
 impl Spellings {
     pub(super) fn new(all: impl IntoIterator<Item = Spelling>) -> Self {
         let mut all: Vec<Spelling> = all.into_iter().filter(|spelling| !spelling.text.is_empty()).collect();
+        // By length, the longest first.
         all.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
         all.dedup_by(|a, b| a.text == b.text);
-        let mut found = Self { is_head: vec![false; 256], ..Self::default() };
-        for (number, spelling) in all.iter().enumerate() {
-            let bytes = spelling.text.as_bytes();
-            found.is_head[usize::from(bytes[0])] = true;
-            match bytes.first_chunk() {
-                Some(start) => {
-                    let place =
-                        found.starts.iter().position(|other| other == start).unwrap_or(found.starts.len());
-                    if place == found.starts.len() {
-                        found.starts.push(*start);
-                        found.by_start.push(Vec::new());
-                    }
-                    found.by_start[place].push(number);
-                }
-                None => found.short.push(number),
-            }
-        }
-        let heads = (0..=u8::MAX).filter(|head| found.is_head[usize::from(*head)]).collect();
-        Self { all, heads, ..found }
+        let finder = || {
+            let texts = all.iter().map(|spelling| &spelling.text);
+            let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts);
+            finder.expect("the tokens of a file are far fewer than it can hold")
+        };
+        let finder = (!all.is_empty()).then(finder);
+        Self { all, finder }
     }
 
     pub(super) fn all(&self) -> &[Spelling] {
@@ -87,32 +68,14 @@ impl Spellings {
 
     /// The next spelling from `at` on, and its number.
     pub(super) fn next(&self, text: &str, at: usize) -> Option<(Range<usize>, usize)> {
-        let bytes = text.as_bytes();
-        let mut at = at;
+        let (finder, mut at) = (self.finder.as_ref()?, at);
         loop {
-            let rest = bytes.get(at..)?;
-            let found = match *self.heads {
-                [] => None,
-                [a] => memchr::memchr(a, rest),
-                [a, b] => memchr::memchr2(a, b, rest),
-                [a, b, c] => memchr::memchr3(a, b, c, rest),
-                _ => rest.iter().position(|byte| self.is_head[usize::from(*byte)]),
-            };
-            at += found?;
-            let rest = &bytes[at..];
-            let place =
-                rest.first_chunk().and_then(|start| self.starts.iter().position(|other| other == start));
-            let candidates = place.map_or(&[][..], |place| &self.by_start[place]).iter().chain(&self.short);
-            let longest = candidates.copied().find_map(|number| {
-                let spelling = &self.all[number];
-                let range = at..at + spelling.text.len();
-                let fits = rest.starts_with(spelling.text.as_bytes()) && spelling.is_at(text, &range);
-                fits.then_some((range, number))
-            });
-            if longest.is_some() {
-                return longest;
+            let found = finder.find(Input::new(text).range(at..))?;
+            let number = found.pattern().as_usize();
+            if self.all[number].is_at(text, &found.range()) {
+                return Some((found.range(), number));
             }
-            at += 1;
+            at = found.start() + 1;
         }
     }
 
