@@ -41,7 +41,7 @@ pub use pipeline::{Last, PinConfig, PipelineConfig, ShuffleRule, Uneven};
 pub use seconds::Seconds;
 pub(crate) use source::Contents;
 pub use source::{
-    Border, ChatConfig, CsvConfig, DocumentKind, FimConfig, Learn, OnError, Oversize, SampleConfig,
+    Border, ChatConfig, CsvConfig, DocumentKind, FimConfig, Learn, OnError, Oversize, SampleConfig, Samples,
     SourceConfig, SourceKind, Task, TokenCacheConfig, TurnConfig,
 };
 pub use store::StoreConfig;

@@ -35,7 +35,7 @@ pub const MAX_DEPTH: usize = 6;
 /// Where one lane is in the stream of one source, right after an item: the last document that the source delivered, and
 /// the stages' skips.
 ///
-/// It is plain data (96 bytes, `Copy`), so that every document can carry one.
+/// It is plain data (104 bytes, `Copy`), so that every document can carry one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaneCursor {
@@ -52,6 +52,10 @@ pub struct LaneCursor {
     pub documents: u64,
     /// Documents that the source has skipped in this epoch up to that document.
     pub skipped: u64,
+    /// How many documents were delivered of the record that begins at that place; 0 if all of them were. Most records
+    /// are one document, and a conversation may be one for each turn.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sample: u64,
     #[serde(skip_serializing_if = "Skips::is_empty")]
     skips: Skips,
 }

@@ -33,6 +33,7 @@
 //! - `kept`: what the template drops or changes
 //! - `spans`: which bytes ids stand for
 //! - `judge`: ids and mask against what they must be
+//! - `samples`: which of a record's samples ids are of
 //! - `mistakes`: names for wrong texts
 //! - `fault`: the faults
 //! - `documents`: documents from the pieces of batches
@@ -40,7 +41,6 @@
 //! - `learned`: which ids of a batch are learned from
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -64,19 +64,21 @@ mod kept;
 mod learned;
 mod mistakes;
 mod regions;
+mod samples;
 mod spans;
 #[cfg(test)]
 mod tests;
 
 pub use borders::Borders;
-use conversation::{Conversation, Reader, Sample, role};
+use conversation::Reader;
 use documents::{Documents, Key, Part};
 use expected::Expected;
 use fault::Finding;
 pub use fault::{Fault, FaultKind};
-use judge::{Delivered, Judged, Rules, judge};
+use judge::{Delivered, Judged, Rules};
 pub use kept::{Kept, Missing};
 pub use learned::learned;
+use samples::judge_any;
 use spans::Ids;
 
 /// What was proved so far.
@@ -258,13 +260,13 @@ impl Prover {
                 return Err((Finding::of_rows(FaultKind::BeginsInside, problem), piece));
             }
         };
-        let sample = match (&self.sources[key.0], &record) {
+        let samples = match (&self.sources[key.0], &record) {
             (Some(records), Some(record)) => {
-                records.reader.sample(record).ok().map(|sample| (records, sample))
+                records.reader.samples(record).ok().map(|samples| (records, samples))
             }
             _ => None,
         };
-        let Some((records, sample)) = sample else {
+        let Some((records, samples)) = samples else {
             self.proof.unproved += 1;
             return Ok(());
         };
@@ -272,7 +274,7 @@ impl Prover {
         let rules = Rules { ids, parses: self.parses, truncate: records.truncate, pad: self.pad };
         let delivered = Delivered { ids: &gathered.ids, learned: &gathered.learned, is_whole };
         let (expected, judged) =
-            sample.judge(&records.ends, &delivered, &rules).map_err(|finding| (finding, piece))?;
+            judge_any(&samples, &records.ends, &delivered, &rules).map_err(|finding| (finding, piece))?;
         if !is_whole && judged.end < expected.text.len() {
             self.documents.keep(key, gathered);
             return Ok(());
@@ -308,64 +310,10 @@ impl Records {
     }
 }
 
-impl Sample {
-    /// Proves the ids of a sample. Where whole turns may have left, the first ones of them leave until the text fits.
-    fn judge(
-        &self,
-        ends: &[String],
-        delivered: &Delivered<'_>,
-        rules: &Rules<'_>,
-    ) -> Result<(Expected, Judged), Finding> {
-        let conversation = match self {
-            Self::Conversation(conversation) => conversation,
-            Self::Completion(completion) => {
-                let expected = Expected::of_completion(completion, ends);
-                return judge(&expected, delivered, rules, || None).map(|judged| (expected, judged));
-            }
-        };
-        let mut first = None;
-        for without in conversation.shorter(rules.truncate == Truncate::Turns) {
-            let judged = Expected::of_conversation(conversation, ends, rules.ids, without)
-                .map_err(Finding::refused)
-                .and_then(|expected| {
-                    judge(&expected, delivered, rules, || conversation.one_by_one())
-                        .map(|judged| (expected, judged))
-                });
-            match judged {
-                Err(finding) if finding.kind == FaultKind::OtherText => _ = first.get_or_insert(finding),
-                // Of a conversation that was cut, the whole one's fault is what counts.
-                judged => return judged,
-            }
-        }
-        Err(first.unwrap_or_else(|| Finding::refused(String::new())))
-    }
-}
-
-impl Conversation {
-    /// Which messages may have left: none, and if whole turns may, ever more of those behind the system prompt.
-    fn shorter(&self, may_leave: bool) -> impl Iterator<Item = Range<usize>> {
-        let is_system = |message: &&Value| ["system", "developer"].contains(&role(message));
-        let first = self.messages.iter().take_while(is_system).count();
-        let last = if may_leave { self.messages.len() } else { 0 };
-        std::iter::once(0..0).chain((first + 1..last).map(move |end| first..end))
-    }
-
-    /// The text of messages that are rendered one by one.
-    fn one_by_one(&self) -> Option<String> {
-        (0..self.messages.len()).map(|message| self.engine.render(&[message], &[], false).ok()).collect()
-    }
-}
-
 impl Finding {
     /// A fault of rows, which has no place in a text.
     fn of_rows(kind: FaultKind, problem: String) -> Self {
         Self { kind, bytes: 0..0, message: None, problem }
-    }
-
-    /// A record that gave ids, although the template refuses it.
-    fn refused(why: String) -> Self {
-        let problem = format!("the template refuses the record, which gave ids: {why}");
-        Self { kind: FaultKind::OtherText, bytes: 0..0, message: None, problem }
     }
 }
 

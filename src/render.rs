@@ -2,7 +2,7 @@
 //! hole.
 //!
 //! A record comes in, as JSON or as plain text. Out come a text and its marks: which bytes are learned from, and which
-//! are special tokens. Nothing is held but the template.
+//! are special tokens. A conversation may become several texts, one for each turn. Nothing is held but the template.
 //!
 //! What is learned from a conversation is found in one of these ways, and never guessed:
 //!
@@ -17,7 +17,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use crate::config::{ChatConfig, SourceConfig, SpecialTokens, Task, TokenizerConfig, Truncate};
+use crate::config::{ChatConfig, Samples, SourceConfig, SpecialTokens, Task, TokenizerConfig, Truncate};
 use crate::document::RenderedMarks;
 use crate::error::{Error, Result};
 use crate::tokenizer::Encoder;
@@ -49,7 +49,7 @@ pub use chat_template::{ChatPrompt, ChatTemplate};
 
 use chat::{Chat, Settings};
 use completion::Completion;
-use conversation::Conversation;
+use conversation::{About, Conversation};
 use fim::Fim;
 use messages::{Pair, Reader};
 use spellings::{Spelling, Spellings};
@@ -69,6 +69,7 @@ const TOOL_USE: &str = "tool_use";
 pub(crate) struct Renderer {
     task: Rendering,
     reader: Reader,
+    samples: Samples,
     truncate: Truncate,
     /// The key of the source's settings, such as `source.0`.
     key: String,
@@ -96,9 +97,10 @@ pub(crate) struct Rendered {
     pub(crate) marks: RenderedMarks,
 }
 
-/// What became of a record.
+/// What became of a record, or of one of its samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
+    /// A text, which is not empty.
     Text(Rendered),
     /// It gives no document, and this is why, in words: nothing of it is learned from, or it is too long.
     LeftOut(String),
@@ -162,6 +164,9 @@ impl Renderer {
     /// How it is found what is learned from, in words.
     pub(crate) fn finder(&self) -> String {
         match &self.task {
+            Rendering::Chat(chat) if self.samples == Samples::Turns => {
+                format!("{}; each turn is a sample of its own", chat.finder())
+            }
             Rendering::Chat(chat) | Rendering::Completion { messages: Some(chat), .. } => chat.finder(),
             Rendering::Completion { .. } => "the completion".to_owned(),
             Rendering::Fim(_) => "the whole text".to_owned(),
@@ -169,25 +174,54 @@ impl Renderer {
     }
 
     /// Renders a record: a JSON object, or for FIM plain text. `key` is the seed, the file and the place, from which FIM
-    /// draws.
-    pub(crate) fn render(&self, record: &str, key: [u64; 3]) -> Result<Outcome, RenderError> {
-        match &self.task {
-            Rendering::Chat(chat) => self.chat(chat, &self.reader.chat(record)?),
+    /// draws. Returns the outcome of each of its samples, in order: most records are one.
+    pub(crate) fn render(&self, record: &str, key: [u64; 3]) -> Result<Vec<Outcome>, RenderError> {
+        let outcome = match &self.task {
+            Rendering::Chat(chat) => {
+                let conversation = self.reader.chat(record)?;
+                if self.samples == Samples::Turns {
+                    return self.turns(chat, conversation);
+                }
+                self.chat(chat, &conversation)?
+            }
             Rendering::Completion { strings, messages } => match self.reader.pair(record)? {
                 Pair::Strings(prompt, completion) => {
                     let outcome = strings.render(&prompt, &completion);
-                    Ok(match self.room.get() {
+                    match self.room.get() {
                         Some(room) => room.whole(self.truncate, outcome),
                         None => outcome,
-                    })
+                    }
                 }
                 Pair::Messages(conversation) => {
                     let chat = messages.as_ref().ok_or_else(|| self.no_template())?;
-                    self.chat(chat, &conversation)
+                    self.chat(chat, &conversation)?
                 }
             },
-            Rendering::Fim(fim) => Ok(Outcome::Text(fim.render(record, key))),
+            Rendering::Fim(fim) => Outcome::Text(fim.render(record, key)),
+        };
+        Ok(vec![outcome])
+    }
+
+    /// The conversation up to each turn that is learned from, as if nobody had said more. Only that turn is learned from.
+    fn turns(&self, chat: &Chat, mut conversation: Conversation) -> Result<Vec<Outcome>, RenderError> {
+        let samples = chat.samples(&conversation);
+        if samples.is_empty() {
+            return Ok(vec![self.chat(chat, &conversation)?]);
         }
+        let about = conversation.about.clone();
+        conversation.about.iter_mut().for_each(About::mask);
+        let mut outcomes = Vec::with_capacity(samples.len());
+        for (message, is_learned) in samples.into_iter().rev() {
+            conversation.messages.truncate(message + 1);
+            conversation.about.truncate(message + 1);
+            conversation.about[message] = About { learned: Some(is_learned), ..about[message].clone() };
+            let outcome = self.chat(chat, &conversation).map_err(|RenderError { what, remedy }| {
+                RenderError { what: format!("up to message {}: {what}", message + 1), remedy }
+            });
+            outcomes.push(outcome?);
+        }
+        outcomes.reverse();
+        Ok(outcomes)
     }
 
     fn chat(&self, chat: &Chat, conversation: &Conversation) -> Result<Outcome, RenderError> {
@@ -282,8 +316,9 @@ impl Setup<'_> {
                 Rendering::Completion { strings, messages }
             }
         };
-        let truncate = self.chat_config().truncate;
-        Ok(Renderer { task, reader, truncate, key: self.key.clone(), fingerprint, room: OnceLock::new() })
+        let (samples, truncate) = (self.chat_config().samples, self.chat_config().truncate);
+        let (key, room) = (self.key.clone(), OnceLock::new());
+        Ok(Renderer { task, reader, samples, truncate, key, fingerprint, room })
     }
 
     /// The templates that the config names, or that stand beside the tokenizer.

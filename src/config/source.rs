@@ -17,7 +17,7 @@ mod task;
 
 pub(crate) use kinds::Contents;
 pub use kinds::SourceKind;
-pub use task::{Border, ChatConfig, FimConfig, Learn, Task, TurnConfig};
+pub use task::{Border, ChatConfig, FimConfig, Learn, Samples, Task, TurnConfig};
 
 /// Some files, and how documents are stored in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

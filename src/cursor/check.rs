@@ -35,6 +35,7 @@ fn source(SourceState { rows, at }: &SourceState) -> Result<(), String> {
         ("byte", at.byte),
         ("documents", at.documents),
         ("skipped", at.skipped),
+        ("sample", at.sample),
     ];
     place.into_iter().try_for_each(|(name, value)| bounded(name, value))
 }

@@ -129,25 +129,13 @@ impl InMemoryTexts {
         let (mut all, mut marks, mut places, mut skipped) =
             (String::new(), Box::<RenderedMarks>::default(), Vec::new(), 0);
         for (range, number) in self.places.iter() {
-            match rendering.render(&self.text()[range.clone()], 0, *number) {
-                Ok(Outcome::Text(Rendered { text, .. })) if text.is_empty() => {}
-                Ok(Outcome::Text(Rendered { text, marks: own })) => {
-                    marks.append(&own, text.len(), all.len());
-                    places.push((all.len()..all.len() + text.len(), *number));
-                    all.push_str(&text);
-                }
-                Ok(Outcome::LeftOut(reason)) if rendering.is_news(&reason) => {
-                    tracing::warn!(
-                        row = number,
-                        reason,
-                        "text skipped; others like it are logged as debug messages"
-                    );
-                }
-                Ok(Outcome::LeftOut(reason)) => tracing::debug!(row = number, reason, "text skipped"),
+            let outcomes = match rendering.render(&self.text()[range.clone()], 0, *number) {
+                Ok(outcomes) => outcomes,
                 Err(problem) => match on_error {
                     OnError::Skip(most) if skipped < most => {
                         skipped += 1;
                         tracing::warn!(row = number, reason = problem.what, "text skipped");
+                        continue;
                     }
                     OnError::Skip(_) | OnError::Fail => {
                         let position = Position { byte: *number, ..Position::default() };
@@ -156,6 +144,23 @@ impl InMemoryTexts {
                         return Err(document.error(problem.what, problem.remedy));
                     }
                 },
+            };
+            for outcome in outcomes {
+                match outcome {
+                    Outcome::Text(Rendered { text, marks: own }) => {
+                        marks.append(&own, text.len(), all.len());
+                        places.push((all.len()..all.len() + text.len(), *number));
+                        all.push_str(&text);
+                    }
+                    Outcome::LeftOut(reason) if rendering.is_news(&reason) => {
+                        tracing::warn!(
+                            row = number,
+                            reason,
+                            "text skipped; others like it are logged as debug messages"
+                        );
+                    }
+                    Outcome::LeftOut(reason) => tracing::debug!(row = number, reason, "text skipped"),
+                }
             }
         }
         let (files, content) = (self.slab.files.clone(), SlabContent::Text(all));

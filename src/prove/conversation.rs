@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::bounded;
-use crate::config::{Learn, SourceConfig, Task, TokenizerConfig};
+use crate::config::{Learn, Samples, SourceConfig, Task, TokenizerConfig};
 use crate::error::Result;
 use crate::render::{Again, Outcome, RenderError, Renderer};
 
@@ -43,8 +43,29 @@ pub(super) struct Conversation {
     pub(super) learned: Vec<bool>,
     /// Whether parts of its content say themselves whether they are learned from: then nothing is known of its bytes.
     pub(super) in_parts: Vec<bool>,
+    /// The first message that no sample before it has.
+    pub(super) first: usize,
     /// Its template, with the conversation's own tools and arguments.
-    pub(super) engine: Box<dyn Engine>,
+    pub(super) engine: Arc<dyn Engine>,
+}
+
+impl Conversation {
+    /// Its samples, if each turn is one: what is said up to a message that is learned from, and only that is.
+    pub(super) fn turns(&self) -> Vec<Self> {
+        let mut first = 0;
+        let ends =
+            (0..self.messages.len()).filter(|message| self.learned[*message] || self.in_parts[*message]);
+        let of_last = |flags: &[bool], end| (0..=end).map(|message| message == end && flags[end]).collect();
+        let sample = |end: usize| Self {
+            messages: self.messages[..=end].to_vec(),
+            tools: self.tools.clone(),
+            learned: of_last(&self.learned, end),
+            in_parts: of_last(&self.in_parts, end),
+            first: std::mem::replace(&mut first, end + 1),
+            engine: self.engine.clone(),
+        };
+        ends.map(sample).collect()
+    }
 }
 
 /// A prompt with its completion, as one text.
@@ -55,7 +76,7 @@ pub(super) struct Completion {
     pub(super) prompt: String,
 }
 
-/// What a record is.
+/// What a record is, or one of its samples.
 #[derive(Debug)]
 pub(super) enum Sample {
     Conversation(Conversation),
@@ -67,6 +88,7 @@ pub(super) enum Sample {
 pub(super) struct Reader {
     renderer: Arc<Renderer>,
     learn: Learn,
+    samples: Samples,
 }
 
 impl Reader {
@@ -79,9 +101,9 @@ impl Reader {
         if matches!(source.task, Task::Text | Task::Fim) {
             return Ok(None);
         }
-        let learn = source.chat.learn.clone();
+        let (learn, samples) = (source.chat.learn.clone(), source.chat.samples);
         let renderer = Renderer::new(index, source, tokenizer)?;
-        Ok(renderer.map(|renderer| Self { renderer: Arc::new(renderer), learn }))
+        Ok(renderer.map(|renderer| Self { renderer: Arc::new(renderer), learn, samples }))
     }
 
     /// The spellings of the tokens that stop generation, and of what ends a turn.
@@ -94,23 +116,29 @@ impl Reader {
         ends
     }
 
-    /// What a record is, or why it cannot be rendered.
-    pub(super) fn sample(&self, record: &str) -> Result<Sample, RenderError> {
+    /// The samples of a record, or why it cannot be rendered. One of which nothing is learned is a sample too.
+    pub(super) fn samples(&self, record: &str) -> Result<Vec<Sample>, RenderError> {
         if let Some(again) = self.renderer.again(record)? {
             let messages = again.messages();
-            return Ok(Sample::Conversation(Conversation {
+            let whole = Conversation {
                 learned: learned(&self.learn, &messages, &again.own(), again.first()),
                 tools: again.tools(),
                 in_parts: again.in_parts(),
-                engine: Box::new(again),
+                first: 0,
+                engine: Arc::new(again),
                 messages,
-            }));
+            };
+            let mut samples = if self.samples == Samples::Turns { whole.turns() } else { Vec::new() };
+            if samples.is_empty() {
+                samples.push(whole);
+            }
+            return Ok(samples.into_iter().map(Sample::Conversation).collect());
         }
-        let text = match self.renderer.render(record, [0; 3])? {
-            Outcome::Text(rendered) => rendered.text,
-            Outcome::LeftOut(_) => String::new(),
+        let text = match self.renderer.render(record, [0; 3])?.pop() {
+            Some(Outcome::Text(rendered)) => rendered.text,
+            Some(Outcome::LeftOut(_)) | None => String::new(),
         };
-        Ok(Sample::Completion(Completion { text, prompt: self.renderer.prompt_of(record)? }))
+        Ok(vec![Sample::Completion(Completion { text, prompt: self.renderer.prompt_of(record)? })])
     }
 }
 

@@ -84,7 +84,9 @@ impl Expected {
         let regions = regions(conversation, &left, &text);
         let turns =
             Turns { engine: &*conversation.engine, left: &left, text: &text, regions: &regions, ends, ids };
-        let (mut found, mut lost, mut kept) = (Vec::<Turn>::new(), 0, Kept::of(conversation, &left, &text));
+        // What earlier samples have is counted there.
+        let new: Vec<usize> = left.iter().copied().filter(|index| *index >= conversation.first).collect();
+        let (mut found, mut lost, mut kept) = (Vec::<Turn>::new(), 0, Kept::of(conversation, &new, &text));
         let is_learned = |message: usize| conversation.learned[message] || conversation.in_parts[message];
         for nth in (0..left.len()).filter(|nth| is_learned(left[*nth])) {
             let message = &conversation.messages[left[nth]];

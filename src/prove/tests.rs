@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -13,10 +14,13 @@ use super::documents::{Documents, Part};
 use super::expected::Expected;
 use super::fault::{FaultKind, Finding};
 use super::judge::{Delivered, Judged, Rules};
+use super::samples::judge_any;
 use super::spans::Ids;
 use crate::batch::Batch;
 use crate::config::{Learn, Truncate};
 use crate::tokenizer::{EncodeError, Tokenizer};
+
+mod by_turns;
 
 /// The special tokens; an id is a place in this list.
 const SPECIAL: [&str; 9] = [
@@ -162,7 +166,7 @@ fn opens_reasoning(messages: &[Value], prompt: bool) -> Result<String, String> {
 
 /// A conversation, the ids that it was delivered as, and the rules.
 struct Case {
-    sample: Sample,
+    samples: Vec<Sample>,
     expected: Expected,
     ends: Vec<String>,
     ids: Vec<u32>,
@@ -181,7 +185,8 @@ fn conversation(messages: &Value, write: Write, learn: &Learn) -> Conversation {
         learned: learned(learn, &messages, &own, 0),
         in_parts: vec![false; messages.len()],
         tools: Vec::new(),
-        engine: Box::new(Template { messages: messages.clone(), write }),
+        first: 0,
+        engine: Arc::new(Template { messages: messages.clone(), write }),
         messages,
     }
 }
@@ -225,7 +230,10 @@ fn roles(roles: &[&str]) -> Learn {
 impl Case {
     /// The ids and the mask as they should be.
     fn of(messages: &Value, write: Write, learn: &Learn) -> Self {
-        let conversation = conversation(messages, write, learn);
+        Self::of_conversation(conversation(messages, write, learn))
+    }
+
+    fn of_conversation(conversation: Conversation) -> Self {
         let ends = ["<|im_end|>", "<|user|>", "<|observation|>", "<end>"].map(str::to_owned).to_vec();
         let special = special();
         let ids = Ids { tokenizer: &Pairs, special: &special };
@@ -234,7 +242,7 @@ impl Case {
             expected.contents.iter().map(|content| content.place.clone()).collect();
         let (ids, spans) = encode(&expected.text, &contents);
         let mut case = Self {
-            sample: Sample::Conversation(conversation),
+            samples: vec![Sample::Conversation(conversation)],
             learned: vec![false; ids.len()],
             expected,
             ends,
@@ -278,11 +286,16 @@ impl Case {
     }
 
     fn judge(&self) -> Result<(Expected, Judged), Finding> {
+        self.judge_part(&self.ids, true)
+    }
+
+    /// The same for the first ids.
+    fn judge_part(&self, ids: &[u32], is_whole: bool) -> Result<(Expected, Judged), Finding> {
         let special = special();
-        let ids = Ids { tokenizer: &Pairs, special: &special };
-        let rules = Rules { ids, parses: self.parses, truncate: self.truncate, pad: self.pad };
-        let delivered = Delivered { ids: &self.ids, learned: &self.learned, is_whole: true };
-        self.sample.judge(&self.ends, &delivered, &rules)
+        let of = Ids { tokenizer: &Pairs, special: &special };
+        let rules = Rules { ids: of, parses: self.parses, truncate: self.truncate, pad: self.pad };
+        let delivered = Delivered { ids, learned: &self.learned[..ids.len()], is_whole };
+        judge_any(&self.samples, &self.ends, &delivered, &rules)
     }
 
     fn fault(&self) -> FaultKind {

@@ -96,7 +96,7 @@ impl Again {
     }
 }
 
-/// A value of which only names and texts are looked at.
+/// A value of which only names and texts are looked at. By way of its text: an integer may be too long for a value.
 fn value(json: &Json) -> Value {
-    serde_json::to_value(json).unwrap_or_default()
+    serde_json::to_string(json).and_then(|text| serde_json::from_str(&text)).unwrap_or_default()
 }

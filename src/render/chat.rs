@@ -115,6 +115,11 @@ impl Chat {
         }
     }
 
+    /// The messages that end samples: those that are learned from, at least in part, and whether each is as a whole.
+    pub(super) fn samples(&self, conversation: &Conversation) -> Vec<(usize, bool)> {
+        learn::samples(conversation, &self.settings.learn)
+    }
+
     /// The text of a conversation.
     pub(super) fn text(&self, conversation: &Conversation) -> Result<String, RenderError> {
         self.form(conversation).text(conversation)

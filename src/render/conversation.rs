@@ -35,6 +35,12 @@ impl About {
         self.role == "assistant"
     }
 
+    /// Nothing of it is learned from.
+    pub(super) fn mask(&mut self) {
+        self.learned = Some(false);
+        self.parts.fill(None);
+    }
+
     /// Whether it comes before the turns: what says how to behave.
     pub(super) fn is_system(&self) -> bool {
         self.role == "system" || self.role == "developer"

@@ -23,6 +23,15 @@ pub(super) fn wanted(conversation: &Conversation, learn: &Learn) -> Vec<bool> {
     messages.map(of).collect()
 }
 
+/// The messages that are learned from, at least in part, and whether each is as a whole.
+pub(super) fn samples(conversation: &Conversation, learn: &Learn) -> Vec<(usize, bool)> {
+    let wanted = wanted(conversation, learn);
+    let (more, _) = parts(conversation, &wanted);
+    let is_partly = |message: &usize| more.iter().any(|place| place.message == *message);
+    let samples = (0..wanted.len()).filter(|message| wanted[*message] || is_partly(message));
+    samples.map(|message| (message, wanted[message])).collect()
+}
+
 /// The assistant's messages.
 pub(super) fn assistants(conversation: &Conversation) -> Vec<usize> {
     (0..conversation.about.len()).filter(|number| conversation.about[*number].is_assistant()).collect()

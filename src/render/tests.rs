@@ -4,10 +4,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::{Border, FimConfig, Learn, SourceKind, TurnConfig};
+use crate::config::{Border, FimConfig, Learn, Samples, SourceKind, TurnConfig};
 use crate::document::{EncodedTexts, Mask};
 use crate::tokenizer::EncodeError;
 use crate::tokenizer::tests::{before, with_tokens};
+
+mod samples;
 
 /// Turns in ChatML.
 const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}\
@@ -99,10 +101,17 @@ impl Given {
     }
 }
 
+/// The outcome of a record that is one sample.
+fn outcome(renderer: &Renderer, record: &Value) -> Outcome {
+    let mut outcomes = renderer.render(&record.to_string(), [0; 3]).expect("outcomes");
+    assert_eq!(outcomes.len(), 1, "{record}");
+    outcomes.remove(0)
+}
+
 fn rendered(renderer: &Renderer, record: &Value) -> Rendered {
-    match renderer.render(&record.to_string(), [0; 3]) {
-        Ok(Outcome::Text(rendered)) => rendered,
-        other => panic!("{record}: {other:?}"),
+    match outcome(renderer, record) {
+        Outcome::Text(rendered) => rendered,
+        Outcome::LeftOut(why) => panic!("{record}: {why}"),
     }
 }
 
@@ -148,9 +157,9 @@ fn refused(given: &Given, record: &Value) -> RenderError {
 }
 
 fn left_out(given: &Given, record: &Value) -> String {
-    match given.renderer().render(&record.to_string(), [0; 3]) {
-        Ok(Outcome::LeftOut(why)) => why,
-        other => panic!("{other:?}"),
+    match outcome(&given.renderer(), record) {
+        Outcome::LeftOut(why) => why,
+        Outcome::Text(text) => panic!("{text:?}"),
     }
 }
 
@@ -454,6 +463,8 @@ fn what_decides_texts_is_in_the_fingerprint_and_paths_are_not() {
     others[3].source.kind = SourceKind::Arrow;
     others.push(Given::new(CHATML));
     others[4].tokenizer.special_tokens = SpecialTokens::Parse;
+    others.push(Given::new(CHATML));
+    others[5].source.chat.samples = Samples::Turns;
     for other in others {
         assert_ne!(fingerprint, other.renderer().fingerprint());
     }
@@ -514,7 +525,7 @@ fn the_oldest_turns_leave() {
         given.source.chat.truncate = truncate;
         let renderer = given.renderer();
         renderer.fit(&encoder(), width);
-        renderer.render(&record.to_string(), [0; 3]).expect("a conversation")
+        outcome(&renderer, &record)
     };
     let learned_of = |width| match fitted(width, Truncate::Turns) {
         Outcome::Text(text) => {

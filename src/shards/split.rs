@@ -163,6 +163,11 @@ impl StoredSplit {
         Ok(entry)
     }
 
+    /// The same; `None` behind the last document.
+    pub(crate) fn nth(&self, nth: usize) -> Result<Option<Entry>> {
+        (nth < self.documents()).then(|| self.entry(nth)).transpose()
+    }
+
     /// Where the index's entries are for document `nth` and, if there is one, for the document before it, in bytes from the
     /// split's beginning.
     pub(crate) fn entries_at(&self, nth: usize) -> Range<usize> {

@@ -53,7 +53,7 @@ pub(crate) fn group(splits: u64, most: usize, ordinal: u64) -> Range<u64> {
     begin(group)..begin(group + 1)
 }
 
-/// Where a document stands in the order of its group.
+/// Where a document stands in the order of its group: its record, and how many of the record's documents are up to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DocumentKey {
     /// How far into its split it begins, in units of 2^-32 of the split.
@@ -62,6 +62,15 @@ pub(crate) struct DocumentKey {
     pub(crate) ordinal: u64,
     /// Where it begins in its file.
     pub(crate) byte: u64,
+    /// How many documents of its record are up to it; `u64::MAX` for all of them.
+    pub(crate) sample: u64,
+}
+
+impl DocumentKey {
+    /// How many documents of `record` are up to this key, if not all are.
+    pub(crate) fn samples_of(&self, record: Self) -> u64 {
+        if (Self { sample: record.sample, ..*self }) == record { self.sample } else { 0 }
+    }
 }
 
 /// Converts places in a split to shares of it, and back.
@@ -85,9 +94,9 @@ impl Scale {
         u64::try_from((places * u128::from(self.per_place)) >> (63 - WHOLE)).unwrap_or(u64::MAX)
     }
 
-    /// The key of the document that begins at `byte` in the lane's split `ordinal`.
+    /// The key of the whole record that begins at `byte` in the lane's split `ordinal`.
     pub(crate) fn key(&self, ordinal: u64, byte: u64) -> DocumentKey {
-        DocumentKey { share: self.share(byte), ordinal, byte }
+        DocumentKey { share: self.share(byte), ordinal, byte, sample: u64::MAX }
     }
 
     /// The first place whose share is at least `share`.

@@ -69,8 +69,9 @@ impl Rendering {
         }
     }
 
-    /// Renders the record at a byte of a file, which has this number in its source.
-    pub(crate) fn render(&self, record: &str, file: u32, byte: u64) -> Result<Outcome, Problem> {
+    /// Renders the record at a byte of a file, which has this number in its source. Returns the outcome of each of its
+    /// samples.
+    pub(crate) fn render(&self, record: &str, file: u32, byte: u64) -> Result<Vec<Outcome>, Problem> {
         let rendered = self.renderer.render(record, [self.seed, u64::from(file), byte]);
         rendered.map_err(|RenderError { what, remedy }| Problem::new(0, what, remedy))
     }

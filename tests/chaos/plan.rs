@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use millstream::config::{
-    Border, ByteCount, Config, Last, MixtureChange, OnError, Oversize, PackRule, SourceConfig, SourceKind,
-    StoreConfig, Task, TokenCacheConfig, TokenizerConfig, Truncate, Uneven,
+    Border, ByteCount, Config, Last, MixtureChange, OnError, Oversize, PackRule, Samples, SourceConfig,
+    SourceKind, StoreConfig, Task, TokenCacheConfig, TokenizerConfig, Truncate, Uneven,
 };
 
 use crate::corpora::{CHATS, Corpora, DISLIKED_DOCUMENTS, DOCUMENTS, inner, is_chats, left_out, skipped};
@@ -102,10 +102,10 @@ impl Plan {
         if is_cut || is_endless || is_oversize || pipeline.ahead > 1 {
             return None;
         }
-        // Of long conversations turns leave, or all.
+        // Of long conversations turns leave, or all. Samples of turns are more than there are conversations.
         let is_fitted =
             self.formats.iter().any(|format| is_chats(format)) && pipeline.pack != PackRule::Concat;
-        if is_fitted {
+        if is_fitted || self.config.sources.iter().any(|source| source.chat.samples == Samples::Turns) {
             return None;
         }
         let disliked = if self.is_fussy { DISLIKED_DOCUMENTS } else { 0 };
@@ -144,6 +144,7 @@ fn draw_settings(dice: &mut Dice, source: &mut SourceConfig, tokens: &Path) {
     if source.task == Task::Chat {
         source.chat.truncate = dice.pick(&[Truncate::Turns, Truncate::Start, Truncate::End, Truncate::Drop]);
         source.chat.border = dice.pick(&[Border::Overlap, Border::Split]);
+        source.chat.samples = dice.pick(&[Samples::Chat, Samples::Turns]);
     }
     source.split = dice.maybe(80, |dice| ByteCount(dice.pick(&SPLITS)));
     if dice.chance(20) {

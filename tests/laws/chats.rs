@@ -4,20 +4,28 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use millstream::config::{ByteCount, Config, PackRule, SourceConfig, SourceKind, Task, TokenizerConfig};
+use millstream::config::{
+    ByteCount, ChatConfig, Config, PackRule, Samples, SourceConfig, SourceKind, Task, TokenizerConfig,
+};
 use millstream::prepare::prepare;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Error, Loader, Result};
 use proptest::prelude::*;
 
-use crate::chats_in_files::{Chat, KINDS, TEMPLATES, chats, written};
+use crate::chats_in_files::{Chat, KINDS, TEMPLATES, chats, samples, written};
 use crate::corpus::{all, block_on, configs, digests, resumes, unpadded, worlds_agree};
 use crate::order::deliveries;
 
 /// A config that reads conversations of one kind, with rows that hold most of them.
-fn config(config: Config, kind: SourceKind, directory: &std::path::Path, chats: &[Chat]) -> Config {
-    let source = written(kind, directory, chats).with_chat(TEMPLATES[0].chat(directory));
-    let mut config = Config { sources: vec![source], ..config };
+fn config(
+    config: Config,
+    kind: SourceKind,
+    directory: &std::path::Path,
+    chats: &[Chat],
+    samples: Samples,
+) -> Config {
+    let chat = ChatConfig { samples, ..TEMPLATES[0].chat(directory) };
+    let mut config = Config { sources: vec![written(kind, directory, chats).with_chat(chat)], ..config };
     config.pipeline.seq_len *= 8;
     config
 }
@@ -25,6 +33,11 @@ fn config(config: Config, kind: SourceKind, directory: &std::path::Path, chats: 
 /// A question and its answer.
 fn answered(n: usize) -> Chat {
     Chat(vec![("user", format!("question {n}")), ("assistant", format!("answer {n}"))])
+}
+
+/// One to six questions and their answers.
+fn talk(n: usize) -> Chat {
+    Chat((0..=n % 6).flat_map(|turn| answered(10 * n + turn).0).collect())
 }
 
 fn kinds() -> impl Strategy<Value = SourceKind> {
@@ -41,10 +54,11 @@ proptest! {
 
     #[test]
     fn order_does_not_depend_on_what_runs_ahead(
-        kind in kinds(), chats in chats(), base in configs(), workers in 1_usize..9, memory in 300_u64..2000,
+        kind in kinds(), samples in samples(), chats in chats(), base in configs(),
+        workers in 1_usize..9, memory in 300_u64..2000,
     ) {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut config = config(base, kind, directory.path(), &chats);
+        let mut config = config(base, kind, directory.path(), &chats, samples);
         let expected = block_on(all(&config));
         prop_assume!(!is_nothing(&expected));
         (config.pipeline.workers, config.pipeline.memory) = (workers.into(), ByteCount(memory << 10));
@@ -53,20 +67,22 @@ proptest! {
     }
 
     #[test]
-    fn resume_is_exact_at_every_batch(kind in kinds(), chats in chats(), base in configs()) {
+    fn resume_is_exact_at_every_batch(
+        kind in kinds(), samples in samples(), chats in chats(), base in configs(),
+    ) {
         let directory = tempfile::tempdir().expect("a directory");
-        let config = config(base, kind, directory.path(), &chats);
+        let config = config(base, kind, directory.path(), &chats, samples);
         prop_assume!(!is_nothing(&block_on(all(&config))));
         prop_assert_eq!(block_on(resumes(&config)), Ok(()));
     }
 
     #[test]
     fn ranks_make_the_rows_of_one_process(
-        kind in kinds(), chats in chats(), base in configs(),
+        kind in kinds(), samples in samples(), chats in chats(), base in configs(),
         worlds in prop::sample::subsequence(vec![1_usize, 2, 3, 6], 2).prop_shuffle(), cut in 1_usize..5,
     ) {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut config = config(base, kind, directory.path(), &chats);
+        let mut config = config(base, kind, directory.path(), &chats, samples);
         (config.pipeline.lanes, config.pipeline.batch_size) = (6.into(), 6 * config.pipeline.batch_size);
         let one = block_on(all(&config));
         prop_assume!(!is_nothing(&one));
@@ -76,10 +92,10 @@ proptest! {
 
     #[test]
     fn every_conversation_that_is_learned_from_comes_once_an_epoch(
-        kind in kinds(), chats in chats(), base in configs(),
+        kind in kinds(), samples in samples(), chats in chats(), base in configs(),
     ) {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut config = config(base, kind, directory.path(), &chats);
+        let mut config = config(base, kind, directory.path(), &chats, samples);
         config.pipeline.pack = PackRule::Concat;
         let batches = block_on(all(&config));
         let mut found: Vec<String> = match is_nothing(&batches) {
@@ -87,7 +103,7 @@ proptest! {
             false => deliveries(&batches.expect("no errors")).into_iter().map(|(.., text)| text).collect(),
         };
         let epochs = config.pipeline.epochs.expect("a number") as usize;
-        let texts = chats.iter().filter(|chat| chat.is_learned()).map(|chat| TEMPLATES[0].text(chat));
+        let texts = chats.iter().flat_map(|chat| chat.samples(samples)).map(|chat| TEMPLATES[0].text(&chat));
         let mut expected: Vec<String> = texts.flat_map(|text| vec![text; epochs]).collect();
         found.sort();
         expected.sort();
@@ -96,15 +112,15 @@ proptest! {
 
     #[test]
     fn the_same_records_are_held_out_whatever_the_template(
-        kind in kinds(), chats in chats(), base in configs(), holdout in 0.1..0.9_f64,
+        kind in kinds(), samples in samples(), chats in chats(), base in configs(), holdout in 0.1..0.9_f64,
     ) {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut config = config(base, kind, directory.path(), &chats);
+        let mut config = config(base, kind, directory.path(), &chats, samples);
         (config.pipeline.pack, config.pipeline.holdout) = (PackRule::Concat, holdout);
         config.pipeline.epochs = Some(1);
         let mut found = Vec::new();
         for template in TEMPLATES {
-            config.sources[0].chat = template.chat(directory.path());
+            config.sources[0].chat = ChatConfig { samples, ..template.chat(directory.path()) };
             let sides = [false, true].map(|held_out| {
                 let builder = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer));
                 let batches = block_on(async {
@@ -128,7 +144,7 @@ proptest! {
 fn a_cursor_of_another_template_is_refused_and_a_moved_one_is_not() {
     let directory = tempfile::tempdir().expect("a directory");
     let chats: Vec<Chat> = (0..40).map(answered).collect();
-    let mut config = config(Config::default(), SourceKind::Jsonl, directory.path(), &chats);
+    let mut config = config(Config::default(), SourceKind::Jsonl, directory.path(), &chats, Samples::Chat);
     let open = async |config: &Config, cursor| {
         let builder = Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer));
         builder.with_cursor(cursor).open().await.map(|loader| loader.start().batch())
@@ -152,27 +168,32 @@ fn a_cursor_of_another_template_is_refused_and_a_moved_one_is_not() {
 #[test]
 fn records_in_memory_are_rendered() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut chats: Vec<Chat> = (0..20).map(answered).collect();
+    let mut chats: Vec<Chat> = (0..20).map(talk).collect();
     chats.push(Chat(vec![("user", "nobody answers".to_owned())]));
-    let like =
+    let mut like =
         written(SourceKind::Jsonl, directory.path(), &chats).with_chat(TEMPLATES[0].chat(directory.path()));
     let mut config = Config::default();
     (config.pipeline.epochs, config.pipeline.seq_len) = (Some(1), 64);
-    let builder = |records: Vec<String>| {
+    let builder = |records: Vec<String>, like: &SourceConfig| {
         let builder = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer));
         builder.texts(records).with_task(like.clone())
     };
     let records: Vec<String> = chats.iter().map(|chat| chat.record().to_string()).collect();
-    let batches: Vec<Batch> =
-        block_on(async { builder(records.clone()).open().await?.try_collect().await }).expect("no errors");
-    let mut found: Vec<String> = deliveries(&batches).into_iter().map(|(.., text)| text).collect();
-    let mut expected: Vec<String> = chats[..20].iter().map(|chat| TEMPLATES[0].text(chat)).collect();
-    found.sort();
-    expected.sort();
-    assert_eq!(found, expected);
+    for samples in [Samples::Chat, Samples::Turns] {
+        like.chat.samples = samples;
+        let builder = builder(records.clone(), &like);
+        let batches: Vec<Batch> =
+            block_on(async { builder.open().await?.try_collect().await }).expect("no errors");
+        let mut found: Vec<String> = deliveries(&batches).into_iter().map(|(.., text)| text).collect();
+        let expected = chats.iter().flat_map(|chat| chat.samples(samples));
+        let mut expected: Vec<String> = expected.map(|chat| TEMPLATES[0].text(&chat)).collect();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected);
+    }
 
     let broken = [records, vec!["{\"messages\": 7}".to_owned()]].concat();
-    let error = block_on(builder(broken).open()).expect_err("a refusal").to_string();
+    let error = block_on(builder(broken, &like).open()).expect_err("a refusal").to_string();
     assert!(error.starts_with("texts (row 21): "), "{error}");
     let error = block_on(Loader::builder(&config).with_task(like).open()).expect_err("no texts").to_string();
     assert!(error.contains("source.0.task"), "{error}");
@@ -181,11 +202,16 @@ fn records_in_memory_are_rendered() {
 /// Token shards of conversations: the same batches, the same hold-out, and rows of the same width.
 #[test]
 fn prepared_conversations_are_those_of_the_files() {
-    let chats: Vec<Chat> = (0..60).map(answered).collect();
-    for kind in [SourceKind::Jsonl, SourceKind::Parquet, SourceKind::Tar] {
+    let chats: Vec<Chat> = (0..60).map(talk).collect();
+    for (kind, samples) in [
+        (SourceKind::Jsonl, Samples::Chat),
+        (SourceKind::Jsonl, Samples::Turns),
+        (SourceKind::Parquet, Samples::Turns),
+        (SourceKind::Tar, Samples::Chat),
+    ] {
         for pack in [PackRule::Concat, PackRule::BestFit] {
             let directory = tempfile::tempdir().expect("a directory");
-            let mut text = config(Config::default(), kind, directory.path(), &chats);
+            let mut text = config(Config::default(), kind, directory.path(), &chats, samples);
             text.tokenizer = TokenizerConfig::bytes();
             let pipeline = &mut text.pipeline;
             (pipeline.pack, pipeline.seq_len, pipeline.epochs) = (pack, 256, Some(1));
@@ -204,8 +230,12 @@ fn prepared_conversations_are_those_of_the_files() {
                 assert!(!of_text.is_empty());
             }
             // A cursor of one goes on with the other.
-            let cursor = batches(&text, false)[0].cursor().clone();
-            block_on(Loader::resume(&stored, &cursor)).expect("the same order");
+            let whole = batches(&text, false);
+            for batch in whole.iter().take(12) {
+                let rest = async { Loader::resume(&stored, batch.cursor()).await?.try_collect().await };
+                let rest: Vec<Batch> = block_on(rest).expect("the same order");
+                assert_eq!(digests(&rest), digests(&whole[batch.number() as usize + 1..]), "{kind} {pack}");
+            }
 
             let other = if pack == PackRule::Concat { PackRule::Pad } else { PackRule::Concat };
             let mut changed = stored.clone();

@@ -187,7 +187,8 @@ pub(crate) async fn resumes(config: &Config) -> std::result::Result<(), Violatio
     let start = open(config, None).await.expect("it opens").start().clone();
     let reopen = async |cursor: &Cursor| {
         let batches = open(config, Some(&reread(cursor))).await?;
-        Ok(batches.map_ok(|batch| ((batch.ids().to_vec(), batch.pieces().to_vec()), batch.cursor().clone())))
+        let item = |batch: &Batch| (batch.ids().to_vec(), batch.loss_mask(), batch.pieces().to_vec());
+        Ok(batches.map_ok(move |batch| (item(&batch), batch.cursor().clone())))
     };
     conformance::check(&start, reopen, 40).await
 }

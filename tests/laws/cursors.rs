@@ -225,9 +225,11 @@ proptest! {
     #[test]
     fn no_run_comes_so_far(index: prop::sample::Index, value in prop_oneof![Just(1_u64 << 53), any::<u64>().prop_map(|n| n | 1 << 53)]) {
         let (_directory, config, cursor) = endless(PackRule::Concat);
-        let counts = ["epoch", "split", "byte", "documents", "skipped"];
+        let counts = ["epoch", "split", "byte", "documents", "skipped", "sample"];
         let field = index.get(&counts);
-        let refused = refusal(&config, with(&cursor, &format!("/{field}"), value));
+        let mut edited = cursor.clone();
+        edited["lanes"][0]["sources"][0]["at"][*field] = value.into();
+        let refused = refusal(&config, edited);
         prop_assert_eq!(refused, format!("lane 0: {field} = {value}, and no run gets so far"));
         for count in ["/batch", "/turn", "/lanes/0/rows", "/lanes/0/sources/0/rows"] {
             let mut cursor = cursor.clone();

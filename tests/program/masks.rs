@@ -201,6 +201,59 @@ fn what_a_template_drops_is_listed() {
     assert_eq!(notes, expected, "{said}");
 }
 
+/// As Qwen3's: what was thought before the last question is not rendered.
+const THINKING: &str = "{%- set last = namespace(at=-1) %}{%- for message in messages %}\
+    {%- if message.role == 'user' %}{%- set last.at = loop.index0 %}{% endif %}{%- endfor %}\
+    {%- for message in messages %}{{ '<|' ~ message.role ~ '|>' }}\
+    {%- if message.reasoning_content and loop.index0 > last.at %}{{ '<think>' ~ message.reasoning_content ~ '</think>' }}\
+    {%- endif %}{{ message.content }}{%- if message.role == 'assistant' %}{{ eos_token }}{% endif %}{%- endfor %}\
+    {%- if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}";
+
+/// The last answer is given in two messages, before and after a tool's result.
+const THOUGHTS: &str = r#"{"messages": [{"role": "user", "content": "One?"}, {"role": "assistant", "reasoning_content": "hm", "content": "Two."}, {"role": "user", "content": "Three?"}, {"role": "assistant", "reasoning_content": "ah", "content": "I ask."}, {"role": "tool", "content": "Four."}, {"role": "assistant", "reasoning_content": "so", "content": "Four!"}]}
+{"messages": [{"role": "user", "content": "Five?"}, {"role": "assistant", "reasoning_content": "oh", "content": "Six."}]}
+"#;
+
+#[test]
+fn each_turn_is_learned_in_a_sample_of_its_own() {
+    let chats = Chats::new(THINKING, THOUGHTS);
+    let inspect = ["inspect", &chats.config(), "--mask", "-n", "10", "--set", "pipeline.seq_len=256"];
+    let by_turns = [&inspect[..], &["--set", "source.0.chat.samples=turns"]].concat();
+    let said = text(&by_turns);
+    let before = "<|user|>One?<|assistant|>Two.<|endoftext|><|user|>Three?<|assistant|>";
+    for (before, turn) in [
+        ("<|user|>One?<|assistant|>", "<think>hm</think>Two."),
+        (before, "<think>ah</think>I ask."),
+        (
+            &format!("{before}<think>ah</think>I ask.<|endoftext|><|tool|>Four.<|assistant|>"),
+            "<think>so</think>Four!",
+        ),
+        ("<|user|>Five?<|assistant|>", "<think>oh</think>Six."),
+    ] {
+        let line = format!("      {before}\u{27e6}{turn}<|endoftext|>\u{27e7}\n");
+        assert_eq!(said.matches(&line).count(), 1, "{line}\n{said}");
+    }
+    assert_eq!(said.matches('\u{27e6}').count(), 4, "{said}");
+
+    // Nothing is lost any more, also where rows cut samples.
+    let proved = |arguments: &[&str], more: &[&str]| text(&[arguments, &["--check"], more].concat());
+    let said = proved(&inspect, &[]);
+    assert!(
+        said.starts_with("proved: 4 turns of 2 documents") && said.contains("reasoning of 1 of 4"),
+        "{said}"
+    );
+    for rows in [&[][..], &["--set", "pipeline.pack=concat", "--set", "pipeline.seq_len=16"]] {
+        let said = proved(&by_turns, rows);
+        assert!(said.starts_with("proved: 4 turns of 4 documents") && !said.contains("note:"), "{said}");
+    }
+    let learns_from = "each turn is a sample of its own";
+    assert!(text(&["check", &chats.config(), "--set", "source.0.chat.samples=turns"]).contains(learns_from));
+    assert!(!text(&["check", &chats.config()]).contains(learns_from));
+
+    let (_, error) = failure(&[&by_turns[..], &["--set", "source.0.task=completion"]].concat());
+    assert!(error.contains("source.0.chat.samples") && error.contains("task = \"chat\""), "{error}");
+}
+
 #[test]
 fn plain_text_has_a_mask_of_ones_and_nothing_to_prove() {
     let batch = &json(&["inspect", TINY, "--mask"])[0];

@@ -1,16 +1,19 @@
 //! Records that a template renders: their errors, and what is left out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
-use millstream::config::{OnError, Oversize, SampleConfig, SourceConfig, SourceKind, Task};
+use futures::StreamExt;
+use millstream::config::{
+    ChatConfig, OnError, Oversize, SampleConfig, Samples, SourceConfig, SourceKind, Task,
+};
 use millstream::source::{Holdout, Lane, Side};
-use millstream::{LaneCursor, Meter, Source};
+use millstream::{Budget, LaneCursor, Meter, Source};
 use proptest::prelude::*;
 
-use crate::chats_in_files::{Chat, KINDS, TEMPLATES, chats, table, with_schema, written};
+use crate::chats_in_files::{Chat, KINDS, TEMPLATES, chats, samples, table, with_schema, written};
 use crate::corpus::{Corpus, all, bound, drain, open, run, texts};
 use crate::laws;
 
@@ -47,27 +50,55 @@ proptest! {
 
     #[test]
     fn every_format_keeps_the_laws_of_the_source(
-        kind in prop::sample::select(KINDS.to_vec()), chats in chats(), slab in 4_usize..2000,
+        kind in prop::sample::select(KINDS.to_vec()), samples in samples(), chats in chats(), slab in 4_usize..2000,
         split in 1_usize..3000, lanes in 1_usize..4,
     ) {
         let directory = tempfile::tempdir().expect("a directory");
-        let config = written(kind, directory.path(), &chats).with_chat(TEMPLATES[0].chat(directory.path()));
+        let chat = ChatConfig { samples, ..TEMPLATES[0].chat(directory.path()) };
+        let config = written(kind, directory.path(), &chats).with_chat(chat);
         let config = SourceConfig { split: Some(bound(split)), ..config };
         let lane = Lane { lanes, ..Lane::default() };
         run(async {
             let source = open(&config).await;
             laws::reads_of_any_size_deliver_the_same(&source, laws::lanes(lane), slab).await?;
-            laws::cursors_resume_exactly(&source.clone().with_slab_bytes(slab), laws::lanes(lane), 3).await?;
+            laws::cursors_resume_exactly(&source.clone().with_slab_bytes(slab), laws::lanes(lane), 1).await?;
             let meter = Meter::new("source");
             let seen = all(source.with_meter(meter.clone()).documents(&LaneCursor::default())).await;
-            let expected: Vec<String> =
-                chats.iter().filter(|chat| chat.is_learned()).map(|chat| TEMPLATES[0].text(chat)).collect();
+            let expected = chats.iter().flat_map(|chat| chat.samples(samples));
+            let expected: Vec<String> = expected.map(|chat| TEMPLATES[0].text(&chat)).collect();
             prop_assert_eq!(texts(&seen), expected.iter().map(String::as_str).collect::<Vec<_>>());
             let left_out = chats.iter().filter(|chat| !chat.is_learned()).count();
             prop_assert_eq!(meter.snapshot().skipped, left_out as u64);
             Ok(())
         })?;
     }
+}
+
+/// A conversation's samples have many times its length. The documents that wait leave room for one read.
+#[test]
+fn samples_stay_within_the_budget_but_for_one_conversation() {
+    let talk = |n: usize| Chat((0..60).flat_map(|turn| answered(100 * n + turn).0).collect());
+    let chats: Vec<Chat> = (0..120).map(talk).collect();
+    let lines = chats.iter().map(|chat| format!("{}\n", chat.record()));
+    let corpus = Corpus::new([("a.jsonl", lines.collect::<String>())]);
+    let mut config = source(&corpus, SourceKind::Jsonl);
+    (config.chat.samples, config.split) = (Samples::Turns, Some(bound(1 << 20)));
+    let samples = chats[119].samples(Samples::Turns);
+    let longest: usize = samples.iter().map(|chat| TEMPLATES[0].text(chat).len()).sum();
+    run(async {
+        let budget = Budget::new(8 << 20);
+        let source = open(&config).await.with_budget(budget.clone());
+        let (mut documents, mut waiting, mut count) =
+            (source.documents(&LaneCursor::default()), VecDeque::new(), 0);
+        while let Some(document) = documents.next().await {
+            waiting.push_back(document.expect("no error"));
+            count += 1;
+            while budget.used() > budget.limit() / 8 * 7 && waiting.pop_front().is_some() {}
+        }
+        assert_eq!(count, 60 * 120);
+        // A text, and four bytes for each of its ids.
+        assert!(budget.peak() <= budget.limit() + 5 * longest, "{} of {}", budget.peak(), budget.limit());
+    });
 }
 
 #[test]
@@ -245,6 +276,10 @@ fn a_task_fits_its_source() {
     };
     refused(with(|config| config.chat.date = Some("tomorrow".to_owned())), "chat.date");
     refused(with(|config| config.chat.learn = millstream::config::Learn::Roles(Vec::new())), "chat.learn");
+    refused(
+        with(|config| (config.task, config.chat.samples) = (Task::Completion, Samples::Turns)),
+        "chat.samples",
+    );
     refused(
         with(|config| drop(config.chat.fields.insert("rule".to_owned(), "from".to_owned()))),
         "chat.fields",

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow_array::builder::{ListBuilder, StringBuilder, StructBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Fields};
-use millstream::config::{ChatConfig, SourceConfig, SourceKind, Task};
+use millstream::config::{ChatConfig, Samples, SourceConfig, SourceKind, Task};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -63,7 +63,17 @@ impl Around {
 impl Chat {
     /// Whether an assistant says something, which is learned from.
     pub(crate) fn is_learned(&self) -> bool {
-        self.0.iter().any(|(role, _)| *role == "assistant")
+        !self.samples(Samples::Turns).is_empty()
+    }
+
+    /// Its samples, as conversations.
+    pub(crate) fn samples(&self, samples: Samples) -> Vec<Self> {
+        let turns = (1..=self.0.len()).filter(|end| self.0[end - 1].0 == "assistant");
+        let turns: Vec<Self> = turns.map(|end| Self(self.0[..end].to_vec())).collect();
+        match samples {
+            Samples::Chat if !turns.is_empty() => vec![self.clone()],
+            Samples::Chat | Samples::Turns => turns,
+        }
     }
 
     pub(crate) fn record(&self) -> Value {
@@ -72,11 +82,16 @@ impl Chat {
     }
 }
 
-/// Conversations of a few turns. In some of them nobody answers.
+/// Both kinds of samples.
+pub(crate) fn samples() -> impl Strategy<Value = Samples> {
+    prop::sample::select(vec![Samples::Chat, Samples::Turns])
+}
+
+/// Conversations of up to six turns. In some of them nobody answers.
 pub(crate) fn chats() -> impl Strategy<Value = Vec<Chat>> {
     let content = || "[a-zé€😀]{2,12}( [a-z]{1,9}){0,3}";
     let pair = (content(), content());
-    let chat = (prop::option::of(content()), prop::collection::vec(pair, 1..4), prop::bool::weighted(0.2));
+    let chat = (prop::option::of(content()), prop::collection::vec(pair, 1..7), prop::bool::weighted(0.2));
     let chat = chat.prop_map(|(system, pairs, is_unanswered)| {
         let system = system.map(|content| ("system", content));
         let turns = pairs.into_iter().flat_map(|(user, answer)| [("user", user), ("assistant", answer)]);

@@ -2,7 +2,7 @@
 
 use super::super::bounds::Bounded;
 use super::{
-    ChatConfig, Contents, CsvConfig, FimConfig, Learn, SampleConfig, SourceConfig, SourceKind, Task,
+    ChatConfig, Contents, CsvConfig, FimConfig, Learn, SampleConfig, Samples, SourceConfig, SourceKind, Task,
 };
 use crate::error::{Error, Result};
 use crate::location::STDIN;
@@ -97,6 +97,8 @@ impl SourceConfig {
             ("field", problem)
         } else if *task == Task::Completion && chat.learn != Learn::All {
             ("chat.learn", "all of a completion is learned from, whoever says it; remove it")
+        } else if *task == Task::Completion && chat.samples != Samples::Chat {
+            ("chat.samples", "a completion is one sample; set task = \"chat\", or remove it")
         } else {
             chat.validate(&format!("{key}.chat"))?;
             return fim.validate(&format!("{key}.fim"));

@@ -73,6 +73,8 @@ pub struct ChatConfig {
     /// from, and the end too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnConfig>,
+    /// Whether a conversation is one text, or one for each of its turns that are learned from.
+    pub samples: Samples,
     /// What happens to a conversation that is longer than a row. Packing with `concat` cuts none.
     pub truncate: Truncate,
     /// How the text is encoded where the model begins to write.
@@ -144,6 +146,19 @@ pub enum Learn {
     /// All of these roles.
     #[serde(untagged)]
     Roles(#[cfg_attr(feature = "schema", schemars(length(min = 1)))] Vec<String>),
+}
+
+/// What becomes a text of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Samples {
+    /// A whole conversation.
+    #[default]
+    Chat,
+    /// Each turn that is learned from, with the conversation before it. For templates that leave out what the model
+    /// thought in earlier turns: each turn is learned as the model writes it.
+    Turns,
 }
 
 /// The text around a turn that is learned from.

@@ -49,7 +49,7 @@ struct GatheredSplit {
     split: Split,
     scale: Scale,
     tokens: Option<StoredSplit>,
-    /// Documents of its text up to this key have been delivered already.
+    /// The documents of its text up to this key have been delivered already.
     passed: Option<DocumentKey>,
 }
 
@@ -67,6 +67,14 @@ struct Ready {
     split: u32,
     index: u32,
     is_stored: bool,
+}
+
+impl GatheredSplit {
+    /// How many documents of the record at `byte` were delivered before, and not all of them.
+    fn before(&self, byte: u64) -> u64 {
+        let partly = self.passed.filter(|passed| passed.sample < u64::MAX);
+        partly.map_or(0, |passed| passed.samples_of(self.scale.key(self.ordinal, byte)))
+    }
 }
 
 impl Gathered {
@@ -235,22 +243,36 @@ impl Gathered {
             });
             origins.push((stored, group.origin(text_slab, origin)));
         }
+        let mut number = 0;
         for (ready, &Ready { split, index, is_stored }) in order.iter().enumerate() {
             let nth = split as usize;
             let of = &splits[nth];
             note_before(ready, &mut group);
             if let (true, Some(tokens), (Some(origin), _)) = (is_stored, &of.tokens, origins[nth]) {
                 let StoredEntry { entry, range, .. } = &entries[index as usize];
-                let found = StoredDocument { entry, range: range.clone(), split: of.split, of: origin };
+                let mut sample = 0;
+                if tokens.origin().is_rendered {
+                    let is_of_record = |other: Option<&Ready>| {
+                        other.is_some_and(|&Ready { split: of, index, is_stored }| {
+                            is_stored && of == split && entries[index as usize].entry.start == entry.start
+                        })
+                    };
+                    let goes_on = is_of_record(ready.checked_sub(1).map(|before| &order[before]));
+                    number = if goes_on { number + 1 } else { of.before(entry.start.0) + 1 };
+                    sample = if is_of_record(order.get(ready + 1)) { number as u32 } else { 0 };
+                }
+                let found =
+                    StoredDocument { entry, range: range.clone(), split: of.split, of: origin, sample };
                 stored::deliver(grouper, tokens, found, cursor, &mut group);
                 continue;
             }
             let framed = &framed[index as usize];
-            let key = of.scale.key(of.ordinal, framed.frame.start.byte);
-            if of.passed.is_some_and(|passed| key <= passed) {
+            let byte = framed.frame.start.byte;
+            if of.passed.is_some_and(|passed| of.scale.key(of.ordinal, byte) <= passed) {
                 continue;
             }
-            let found = group::FoundFrame { split: of.split, framed, format, epoch: cursor.epoch };
+            let (epoch, before) = (cursor.epoch, of.before(byte));
+            let found = group::FoundFrame { split: of.split, framed, format, epoch, before };
             if let Err(error) = grouper.deliver(&mut texts, &found, origins[nth].1, cursor, &mut group) {
                 group.after = GroupEnd::Failed(error);
                 break;

@@ -35,7 +35,7 @@ pub(crate) struct Group {
     shared: Option<(usize, Arc<SharedSlab>)>,
     left: usize,
     items: Vec<Item>,
-    /// The digest of each document's record, if they were rendered for token shards.
+    /// The digest of each document's record, if these were rendered for token shards.
     digests: Vec<u64>,
     origins: Vec<Sited>,
     runs: Vec<CursorRun>,
@@ -66,6 +66,8 @@ pub(crate) struct Item {
     pub(crate) share: f64,
     /// The number of its `SplitOrigin`.
     pub(crate) of: u32,
+    /// How many documents its record has up to it, if there are more; 0 for the last one.
+    pub(crate) sample: u32,
 }
 
 /// An origin, and the number of the slab that holds its documents.
@@ -119,6 +121,14 @@ impl Group {
         (self.items.len(), self.items.iter().map(|item| item.text_bytes).sum())
     }
 
+    /// The length of the texts that were added last, in bytes.
+    pub(crate) fn text_len(&self) -> usize {
+        match self.slabs.last().map(|slab| &slab.content) {
+            Some(SlabContent::Text(text)) => text.len(),
+            Some(SlabContent::Ids(_)) | None => 0,
+        }
+    }
+
     /// Returns the next document.
     pub(crate) fn pop(&mut self) -> Option<Tracked<Document>> {
         let item = self.items.get(self.next)?;
@@ -128,7 +138,8 @@ impl Group {
         let (run, Sited { slab: number, origin }) = (&self.runs[self.run], self.origins[item.of as usize]);
         self.next += 1;
         let mut cursor = run.cursor;
-        (cursor.split, cursor.byte) = (origin.ordinal, item.start.byte);
+        (cursor.split, cursor.byte, cursor.sample) =
+            (origin.ordinal, item.start.byte, u64::from(item.sample));
         cursor.documents += (self.next - run.first) as u64;
         let position = origin.split.position(item.start);
         let slab = match &self.shared {
@@ -244,7 +255,7 @@ pub(crate) struct Grouper {
 }
 
 impl Grouper {
-    /// Appends one document of origin `of`, or leaves it out. `cursor` counts it.
+    /// Appends one document of origin `of`, or those that its record becomes, or leaves it out. `cursor` counts them.
     #[inline]
     pub(crate) fn deliver(
         &self,
@@ -255,18 +266,32 @@ impl Grouper {
         group: &mut Group,
     ) -> Result<(), Error> {
         let start = found.framed.frame.start;
-        match self.text(texts, found, &mut group.digests) {
+        let documents = match self.text(texts, found) {
             Ok(Some((range, share))) => {
-                group.append(cursor, Item { text_bytes: range.len(), range, start, share, of });
-                cursor.documents += 1;
+                let item = Item { text_bytes: range.len(), range, start, share, of, sample: 0 };
+                match &found.format.rendering {
+                    Some(rendering) => self.rendered(texts, found, item, rendering, cursor, group),
+                    None => {
+                        group.append(cursor, item);
+                        cursor.documents += 1;
+                        Ok(1)
+                    }
+                }
             }
-            Ok(None) => {}
+            Ok(None) => Ok(0),
+            Err(problem) => Err(problem),
+        };
+        match documents {
+            Ok(documents) if found.before > 0 && documents <= found.before => {
+                Err(no_sample(self.corpus.files.path(found.split.file), start.byte, found.before))
+            }
+            Ok(_) => Ok(()),
             Err(problem) => {
                 self.refuse(found, problem, cursor.skipped)?;
                 group.skip(cursor, of, start);
+                Ok(())
             }
         }
-        Ok(())
     }
 
     /// Adds the slab that holds the texts. `lease` covers the texts and their ids.
@@ -276,13 +301,11 @@ impl Grouper {
         group.add(Slab { content: SlabContent::Text(text), marks, files: self.corpus.files.clone(), lease });
     }
 
-    /// The place of the document's text; `None` if it has none, or it is not for this stream.
-    /// The digest of a record that is rendered for token shards is added to `digests`.
+    /// The place of the document's text, or of its record; `None` if it has none, or it is not for this stream.
     fn text(
         &self,
         texts: &mut Texts,
         place: &FoundFrame<'_>,
-        digests: &mut Vec<u64>,
     ) -> Result<Option<(Range<usize>, f64)>, Problem> {
         let FoundFrame { framed, format, .. } = *place;
         let known = match framed.finding.as_deref() {
@@ -330,40 +353,48 @@ impl Grouper {
             texts.give_back(text);
             return Ok(None);
         }
-        match &format.rendering {
-            None => Ok(Some((text, share))),
-            Some(rendering) => {
-                let range = self.rendered(texts, place, text, rendering, digests)?;
-                Ok(range.map(|range| (range, share)))
-            }
-        }
+        Ok(Some((text, share)))
     }
 
-    /// The same for a document whose record is in `record` of the texts, appended last.
+    /// Appends the documents of a record, which was appended to the texts last. Returns how many it has.
     fn rendered(
         &self,
         texts: &mut Texts,
         place: &FoundFrame<'_>,
-        record: Range<usize>,
+        record: Item,
         rendering: &Rendering,
-        digests: &mut Vec<u64>,
-    ) -> Result<Option<Range<usize>>, Problem> {
-        let (file, byte) = (self.corpus.number_in_source(place.split.file), place.framed.frame.start.byte);
-        let text = &texts.text()[record.clone()];
+        cursor: &mut LaneCursor,
+        group: &mut Group,
+    ) -> Result<u64, Problem> {
+        let (file, byte) = (self.corpus.number_in_source(place.split.file), record.start.byte);
+        let text = &texts.text()[record.range.clone()];
         // Whoever prepares token shards holds nothing out, and stores for others what decides it.
         let digest = (self.draw == Draw::All).then(|| digest(text.as_bytes()));
-        let outcome = rendering.render(text, file, byte);
-        if let Ok(Outcome::Text(rendered)) = &outcome
-            && !rendered.text.is_empty()
-        {
-            digests.extend(digest);
-            return Ok(Some(texts.replace(record, rendered)));
+        let outcomes = rendering.render(text, file, byte);
+        texts.give_back(record.range);
+        let outcomes = outcomes?;
+        let documents = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Text(_))).count() as u64;
+        let mut number = 0;
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Text(rendered) => {
+                    number += 1;
+                    if number <= place.before {
+                        continue;
+                    }
+                    let range = texts.append(&rendered);
+                    let sample = if number < documents { number as u32 } else { 0 };
+                    group.digests.extend(digest);
+                    group.append(cursor, Item { text_bytes: range.len(), range, sample, ..record });
+                    cursor.documents += 1;
+                }
+                Outcome::LeftOut(reason) if number >= place.before => {
+                    self.leave_out(place, &reason, rendering);
+                }
+                Outcome::LeftOut(_) => {}
+            }
         }
-        texts.give_back(record);
-        if let Outcome::LeftOut(reason) = outcome? {
-            self.leave_out(place, &reason, rendering);
-        }
-        Ok(None)
+        Ok(documents)
     }
 
     /// Counts a document that its task leaves out. Many may be, so only the first for each reason is a warning.
@@ -448,6 +479,8 @@ pub(crate) struct FoundFrame<'a> {
     pub(crate) framed: &'a Framed,
     pub(crate) format: &'a SourceFormat,
     pub(crate) epoch: u64,
+    /// How many documents of its record were delivered before.
+    pub(crate) before: u64,
 }
 
 impl Framed {
@@ -456,4 +489,10 @@ impl Framed {
         let end = usize::try_from(self.frame.len).map_or(len, |n| self.at.saturating_add(n).min(len));
         self.at..end
     }
+}
+
+/// The error for a cursor that says that `sample` documents of a record were delivered, and not all.
+pub(crate) fn no_sample(path: &Path, byte: u64, sample: u64) -> Error {
+    let problem = format!("{} (byte {byte}): no more than {sample} documents begin there", path.display());
+    Error::resume(problem)
 }

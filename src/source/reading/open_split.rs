@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::framed::{self, ReadLimits, Taken};
+use super::group::no_sample;
 use super::stored::StepRoom;
 use crate::document::Mask;
 use crate::error::{Error, Result};
@@ -96,13 +97,20 @@ impl OpenSplit {
     /// Reads tokens instead of text, from the first document on that has not been delivered.
     pub(crate) fn read_stored(&mut self, tokens: StoredSplit) -> Result<()> {
         let is_passed = |begin| self.passed.is_some_and(|passed| self.key_of(begin) <= passed);
-        let nth = tokens.partition_point(is_passed)?;
-        if let Some(byte) = self.last()
-            && nth
-                .checked_sub(1)
-                .map_or(Ok(true), |last| tokens.entry(last).map(|entry| entry.start.0 != byte))?
-        {
-            return Err(no_document(tokens.path(), byte));
+        let mut nth = tokens.partition_point(is_passed)?;
+        if let Some(byte) = self.last() {
+            let begins =
+                |nth| -> Result<bool> { Ok(tokens.nth(nth)?.is_some_and(|entry| entry.start.0 == byte)) };
+            match self.partly() {
+                None if nth == 0 || !begins(nth - 1)? => return Err(no_document(tokens.path(), byte)),
+                None => {}
+                Some(sample) => {
+                    nth = nth.saturating_add(sample as usize);
+                    if !begins(nth)? {
+                        return Err(no_sample(tokens.path(), byte, sample));
+                    }
+                }
+            }
         }
         let before = nth.checked_sub(1).map(|before| tokens.entry(before)).transpose()?;
         let end = before.map_or_else(EntryEnd::default, |before| before.end);
@@ -122,7 +130,7 @@ impl OpenSplit {
         self.next = Next::From(from.max(self.split.begin));
     }
 
-    /// Where the last document that was delivered begins, if it is of this split.
+    /// Where the record begins of the last document that was delivered, if it is of this split.
     fn last(&self) -> Option<u64> {
         self.passed.filter(|passed| passed.ordinal == self.ordinal).map(|passed| passed.byte)
     }
@@ -130,14 +138,17 @@ impl OpenSplit {
     /// Finds the place of the next document whose tokens are stored.
     fn find_stored(&mut self) -> Result<()> {
         let Some(OpenTokens { tokens, nth, .. }) = &self.stored else { return Ok(()) };
-        self.next = match *nth < tokens.documents() {
-            true => {
-                let (byte, line) = tokens.entry(*nth)?.start;
-                Next::At(Boundary { byte, line })
-            }
-            false => Next::End,
+        self.next = match tokens.nth(*nth)? {
+            Some(Entry { start: (byte, line), .. }) => Next::At(Boundary { byte, line }),
+            None => Next::End,
         };
         Ok(())
+    }
+
+    /// How many documents of that record were delivered, if not all were.
+    fn partly(&self) -> Option<u64> {
+        let passed = self.passed.filter(|passed| passed.ordinal == self.ordinal)?;
+        Some(passed.sample).filter(|sample| *sample < u64::MAX)
     }
 
     /// Goes back to a document whose tokens are stored: the first of the last `documents` that were gathered.
@@ -161,7 +172,7 @@ impl OpenSplit {
     }
 
     /// Gathers the documents that begin before share `until` of the split, as many as `rest` has room for, as tokens.
-    /// Gives each to `add`.
+    /// Those of one record stay together. Gives each to `add`.
     pub(crate) fn gather_stored(
         &mut self,
         until: u64,
@@ -169,11 +180,13 @@ impl OpenSplit {
         mut add: impl FnMut(FoundTokens),
     ) -> Result<()> {
         let until = self.end_of(until);
+        let mut record = None;
         let Some(OpenTokens { tokens, nth, end }) = &mut self.stored else { return Ok(()) };
         tokens.bring(end.ids, rest.ids());
         while *nth < tokens.documents() {
             let entry = tokens.entry(*nth)?;
-            if entry.start.0 >= until || !rest.admits(entry.end.since(*end)) {
+            let goes_on = record.replace(entry.start.0) == Some(entry.start.0);
+            if entry.start.0 >= until || !rest.admits(entry.end.since(*end)) && !goes_on {
                 break;
             }
             let (range, mask) = match entry.text {

@@ -7,7 +7,8 @@
 //! document longer than a slab is held while it grows, up to the bound on documents.
 //!
 //! A cursor names the last document that was delivered. Since documents of a group come in the order of their places, it
-//! tells for each split of the group where reading goes on: a resume seeks there.
+//! tells for each split of the group where reading goes on: a resume seeks there. All documents of a record come in one
+//! step. If a cursor names one of them that is not the last, the record is read again, and the first ones are dropped.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,6 +36,9 @@ use scattered::Scattered;
 
 /// The most splits in one slab: opening empty files takes time too.
 const GROUP_SPLITS: usize = 512;
+
+/// The least that a step reads, in bytes.
+const LEAST_STEP: usize = 4;
 
 /// How many epochs in a row of an endless lane may be empty. Another deal may bring documents that are neither held out
 /// nor bad, but so many empty epochs are a mistake.
@@ -77,9 +81,11 @@ pub(crate) struct Reader {
     told: Option<Instant>,
     /// The order of the epoch, if all documents are shuffled together.
     scattered: Option<Scattered>,
-    /// How many steps there were, and how many documents of text the last of them found.
+    /// How many steps there were, how many records of text the last of them found, and how many times as long their texts
+    /// are.
     steps: u32,
     framed: usize,
+    growth: usize,
 }
 
 impl Reader {
@@ -114,6 +120,7 @@ impl Reader {
             scattered: None,
             steps: 0,
             framed: 0,
+            growth: 1,
         }
     }
 
@@ -134,6 +141,11 @@ impl Reader {
             None => self.read(lease),
         };
         group.unwrap_or_else(|error| Group::empty(GroupEnd::Failed(error)))
+    }
+
+    /// How much a step reads: less than a slab if texts are longer than their records.
+    fn step_bytes(&self) -> usize {
+        (self.slab_bytes / self.growth).max(LEAST_STEP)
     }
 
     fn corpus(&self) -> &Arc<Corpus> {
@@ -196,14 +208,18 @@ impl Reader {
     /// Begins after the document that the start names.
     fn begin(&mut self) -> Result<()> {
         if self.at.documents > 0 {
-            let LaneCursor { split, byte, .. } = self.at;
+            let LaneCursor { split, byte, sample, .. } = self.at;
             let Some(&number) = self.deal.get(split as usize) else {
                 let (lane, splits) = (self.lane.lane, self.deal.len());
                 return Err(Error::resume(format!("split {split} of lane {lane}, which has {splits}")));
             };
             let corpus = self.corpus();
             let scale = Scale::new(corpus.split(number), corpus.split_len(number));
-            self.passed = Some(scale.key(split, byte));
+            let record = scale.key(split, byte);
+            self.passed = Some(match sample {
+                0 => record,
+                sample => DocumentKey { sample, ..record },
+            });
             self.next = interleave::group(self.deal.len() as u64, self.lane.interleave, split).start;
         }
         if !self.opener.is_planned() {

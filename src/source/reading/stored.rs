@@ -71,6 +71,8 @@ pub(crate) struct StoredDocument<'a> {
     pub(crate) split: Split,
     /// The number of its `SplitOrigin` in the group.
     pub(crate) of: u32,
+    /// As in [`Item`].
+    pub(crate) sample: u32,
 }
 
 /// Appends a document, or leaves it out.
@@ -82,7 +84,7 @@ pub(crate) fn deliver(
     cursor: &mut LaneCursor,
     group: &mut Group,
 ) {
-    let StoredDocument { entry, range, split, of } = document;
+    let StoredDocument { entry, range, split, of, sample } = document;
     let (byte, line) = entry.start;
     let start = Boundary { byte, line };
     if entry.text == StoredText::Skipped {
@@ -98,7 +100,7 @@ pub(crate) fn deliver(
     // A document that the tokenizer failed on was delivered, but has no ids.
     if let StoredText::Bytes(text_bytes) = entry.text {
         let (text_bytes, share) = (text_bytes as usize, entry.share);
-        group.append(cursor, Item { range, text_bytes, start, share, of });
+        group.append(cursor, Item { range, text_bytes, start, share, of, sample });
     }
     cursor.documents += 1;
 }

@@ -109,15 +109,16 @@ impl Texts {
         }
     }
 
-    /// Puts a rendered text in the place of its record, which was appended last. Returns its place.
-    pub(crate) fn replace(&mut self, record: Range<usize>, rendered: &Rendered) -> Range<usize> {
-        let Self::Each { text, marks, .. } = self else { return record };
-        text.truncate(record.start);
+    /// Appends a rendered text. Returns its place.
+    pub(crate) fn append(&mut self, rendered: &Rendered) -> Range<usize> {
+        let (Self::Whole(text) | Self::Each { text, .. }) = self;
+        let start = text.len();
         text.push_str(&rendered.text);
-        if let Marks::Rendered(marks) = marks {
-            marks.append(&rendered.marks, rendered.text.len(), record.start);
+        let place = start..text.len();
+        if let Self::Each { marks: Marks::Rendered(marks), .. } = self {
+            marks.append(&rendered.marks, rendered.text.len(), start);
         }
-        record.start..text.len()
+        place
     }
 
     pub(crate) fn finish(self) -> (String, Marks) {

@@ -136,6 +136,7 @@ const CHANGES: &[(&str, &[&str], &str)] = &[
     ("source.chat.learn", CHAT, "source.0.chat.learn=last"),
     ("source.chat.turn.begin", TURN, "source.0.chat.turn.begin=assistant>"),
     ("source.chat.turn.end", TURN, "source.0.chat.turn.end=end>"),
+    ("source.chat.samples", CHAT, "source.0.chat.samples=turns"),
     ("source.chat.truncate", CHAT, "source.0.chat.truncate=drop"),
     ("source.chat.border", CHAT, "source.0.chat.border=split"),
     ("source.chat.fields", CHAT, "source.0.chat.fields={ role = 'from' }"),

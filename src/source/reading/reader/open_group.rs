@@ -96,7 +96,7 @@ impl Reader {
             }
             let is_read = self.leave_if_read(&mut gathered);
             let is_full = gathered.window.is_full()
-                || gathered.window.bytes.len() > self.slab_bytes / 2
+                || gathered.window.bytes.len() > self.step_bytes() / 2
                 || rest.ids() < self.slab_bytes / 2;
             if is_full || !is_read && gathered.len() == found || self.steps < FIRST_SHIFT || self.waits() {
                 break;
@@ -104,7 +104,9 @@ impl Reader {
         }
         self.steps += 1;
         self.framed = gathered.window.framed.len();
+        let read = gathered.window.bytes.len();
         let mut group = gathered.deliver(&self.grouper, lease, &mut self.at);
+        self.growth = group.text_len().checked_div(read).map_or(self.growth, |growth| growth.max(1));
         if let (GroupEnd::More, Some(error)) = (&group.after, failure) {
             group.after = GroupEnd::Failed(error);
         }
@@ -269,7 +271,7 @@ impl Reader {
     /// Reads a little of each split, starting with those furthest behind. If nothing has been gathered and not even one
     /// document fits, returns the index of its split and its scan.
     fn round(&mut self, gathered: &mut Gathered, rest: &mut StepRoom) -> Result<Option<(usize, Long)>> {
-        let (slab_bytes, corpus) = (self.slab_bytes, self.corpus().clone());
+        let (slab_bytes, corpus) = (self.step_bytes(), self.corpus().clone());
         let Some(group) = &self.group else { return Ok(None) };
         let share = group.share();
         let (bytes, ids) = (gathered.window.bytes.len(), rest.ids());

@@ -235,6 +235,7 @@ impl Reader {
                 text_bytes: *text_bytes as usize,
                 start: Boundary { byte, line },
                 share: entry.share,
+                sample: 0,
                 of: group.origin(first_slab + slab, SplitOrigin { split: *split, ordinal: *place }),
             };
             group.append(cursor, item);

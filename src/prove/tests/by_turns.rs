@@ -1,0 +1,129 @@
+//! Conversations of which each turn is a sample.
+
+use serde_json::Value;
+
+use super::{
+    Case, Write, chatml, conversation, glm, opens_reasoning, plain, strips_reasoning, talk, thoughts,
+    with_bos,
+};
+use crate::config::{Learn, Truncate};
+use crate::prove::conversation::{Conversation, Sample};
+use crate::prove::fault::FaultKind;
+
+const TEMPLATES: [Write; 5] = [chatml, with_bos, strips_reasoning, glm, opens_reasoning];
+
+/// The right ids and mask of each turn, to be found among the samples of all.
+fn cases(messages: &Value, write: Write) -> Vec<Case> {
+    let turns = || conversation(messages, write, &Learn::All).turns().into_iter();
+    let case = |turn| {
+        let samples = turns().map(Sample::Conversation).collect();
+        Case { samples, ..Case::of_conversation(turn) }
+    };
+    turns().map(case).collect()
+}
+
+#[test]
+fn each_turn_is_proved_and_each_single_id_that_is_wrong_is_found() {
+    for (template, write) in TEMPLATES.into_iter().enumerate() {
+        for messages in [talk(), plain(), thoughts()] {
+            let mut cases = cases(&messages, write);
+            let assistants = messages.as_array().expect("messages").iter();
+            assert_eq!(cases.len(), assistants.filter(|message| message["role"] == "assistant").count());
+            for (number, case) in cases.iter_mut().enumerate() {
+                let (expected, judged) =
+                    case.judge().unwrap_or_else(|finding| panic!("template {template}: {finding:?}"));
+                assert_eq!(expected, case.expected, "template {template}, turn {number}");
+                assert_eq!(judged.turns, 1);
+                let turn = case.expected.turns[0].clone();
+                let is_free = |at: usize| {
+                    let span = &case.spans[at];
+                    turn.end.start <= span.start && span.end <= turn.end.end
+                };
+                let known: Vec<usize> = (0..case.ids.len()).filter(|at| !is_free(*at)).collect();
+                for at in known {
+                    case.learned[at] = !case.learned[at];
+                    assert!(case.judge().is_err(), "template {template}, turn {number}, id {at}");
+                    case.learned[at] = !case.learned[at];
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_part_of_a_sample_is_proved_as_far_as_it_goes() {
+    for write in TEMPLATES {
+        for messages in [plain(), thoughts()] {
+            for mut case in cases(&messages, write) {
+                for len in 1..case.ids.len() {
+                    case.judge_part(&case.ids[..len], false).expect("no fault");
+                }
+                case.learned.fill(true);
+                case.judge_part(&case.ids[..case.ids.len() - 1], false).expect_err("a fault");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_fault_is_that_of_the_turn_which_the_text_ends_with() {
+    let kind = |change: fn(&mut Case)| {
+        let mut case = cases(&plain(), chatml).pop().expect("a turn");
+        change(&mut case);
+        case.judge().expect_err("a fault").kind
+    };
+    assert_eq!(kind(|case| case.learned.fill(false)), FaultKind::NothingLearned);
+    assert_eq!(kind(|case| case.learned.fill(true)), FaultKind::EverythingLearned);
+    // As a whole conversation is learned from.
+    assert_eq!(kind(|case| case.learn(case.find("two", "assistant\n"), true)), FaultKind::MessageLearned);
+    let of_the_first = |case: &mut Case| {
+        case.learned.fill(false);
+        case.learn(case.find("two<|im_end|>", "assistant\n"), true);
+    };
+    assert_ne!(kind(of_the_first), FaultKind::OtherText);
+    assert_eq!(kind(|case| case.deliver("something else")), FaultKind::OtherText);
+    // The whole conversation, of which earlier turns have lost what they thought.
+    let mut case = cases(&thoughts(), strips_reasoning).remove(0);
+    case.deliver("<|im_start|>user\none<|im_end|>\n<|im_start|>assistant\ntwo<|im_end|>\n");
+    assert_eq!(case.judge().expect_err("a fault").kind, FaultKind::OtherText);
+}
+
+#[test]
+fn the_first_turns_of_a_sample_may_leave() {
+    let mut case = cases(&talk(), chatml).pop().expect("a turn");
+    let mut shorter = talk();
+    shorter.as_array_mut().expect("messages").drain(1..5);
+    let left = Case::of(&shorter, chatml, &Learn::Last);
+    (case.ids, case.learned) = (left.ids, left.learned);
+    assert_eq!(case.judge().expect_err("a fault").kind, FaultKind::OtherText);
+    case.truncate = Truncate::Turns;
+    let (expected, _) = case.judge().expect("no fault");
+    assert_eq!(expected.turns[0].message, 6);
+    case.learned.fill(false);
+    assert_eq!(case.judge().expect_err("a fault").kind, FaultKind::NothingLearned);
+}
+
+/// What a template drops of a message is counted in one sample, and so once.
+#[test]
+fn messages_are_counted_once() {
+    let mut reasoning = Vec::new();
+    let mut contents = 0;
+    for case in cases(&thoughts(), strips_reasoning) {
+        let (expected, _) = case.judge().expect("no fault");
+        contents += expected.kept.contents.of;
+        reasoning.push((expected.kept.reasoning.missing, expected.kept.reasoning.of));
+    }
+    assert_eq!((contents, reasoning), (4, vec![(0, 1), (0, 1)]));
+}
+
+/// Parts may be learned from of a message that is not, and only its own sample learns from them.
+#[test]
+fn a_message_with_parts_of_its_own_has_a_sample() {
+    let mut whole = conversation(&plain(), chatml, &Learn::Last);
+    let last = whole.messages.len() - 1;
+    whole.in_parts[1] = true;
+    let of = |turn: Conversation| (turn.learned, turn.in_parts);
+    let at = |len: usize, learned: usize| (0..len).map(|message| message == learned).collect::<Vec<_>>();
+    let expected = [(vec![false; 2], at(2, 1)), (at(last + 1, last), vec![false; last + 1])];
+    assert_eq!(whole.turns().into_iter().map(of).collect::<Vec<_>>(), expected);
+}
