@@ -17,18 +17,18 @@
 //! - The `else` of a loop runs if the loop has no items; the reference runs it too if no round came to its end, for
 //!   `break` or `continue`.
 //! - What stands between constants only is computed by minijinja: `1 < 'a'` is an answer, and `1e22 ~ ''` has zeros.
+//! - A value of `with` sees the variables before it.
 //! - `self`, and a method of a string or a list that is not called, are undefined.
 //!
 //! This is refused, with its name. No real template that we know uses it.
 //!
-//! - Tags: `autoescape`, `block`, `extends`, `import`, `include`, `raw`, `with`. `break` and `continue` out of a `set`
+//! - Tags: `autoescape`, `block`, `extends`, `import`, `include`, `raw`. `break` and `continue` out of a `set`
 //!   or `filter` block, or out of a generation block.
-//! - Recursive loops, `loop.cycle` and `loop.changed`; `varargs` and `kwargs` of macros, and a default that uses another
-//!   parameter.
+//! - Recursive loops, `loop.cycle` and `loop.changed`; a default of a macro's parameter that uses another parameter.
 //! - Filters, tests, functions and methods that are not in the tables of [`filters`], [`tests`], [`functions`] and
 //!   [`methods`], and their further parameters. Among them are `abs`, `groupby`, `round`, `sum` and `wordcount`;
-//!   `callable`, `divisibleby` and `sameas`; `cycler` and `joiner`; `isdigit` and `partition`.
-//! - `'%s' % x`, `'{:>5}'.format(x)`, chains such as `a < b < c`, the order of lists, `[0] * n`, tuples as keys, integers
+//!   `callable`, `divisibleby` and `sameas`; `cycler` and `joiner`; `isdigit` and `zfill`.
+//! - `'%5d' % x`, `'{:>5}'.format(x)`, chains such as `a < b < c`, the order of lists, `[0] * n`, tuples as keys, integers
 //!   of more than 38 digits.
 //! - The text of a range, a view of a dict, a generator or a function; methods of a string that is marked as safe.
 //! - In strings `\/`, `\a`, `\v`, `\N{…}` and `\U…`; a tuple without parentheses in `{{ }}` and `for`; `a is b + c` without
@@ -40,6 +40,7 @@ mod bounds;
 mod compare;
 mod date;
 mod filters;
+mod format;
 mod functions;
 mod methods;
 mod numbers;

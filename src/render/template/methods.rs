@@ -4,10 +4,9 @@
 
 use minijinja::{Error, ErrorKind, State, Value};
 
-use super::arguments::{Args, split, text};
+use super::arguments::{Args, int, text};
 use super::objects::{Dict, Kind, Seq, check_key, dict, items, seq};
-use super::text::write_str;
-use super::{MARKS, fail, room};
+use super::{MARKS, fail, format, room};
 
 type Method<T> = fn(&State, &T, &Args) -> Result<Value, Error>;
 
@@ -26,8 +25,12 @@ const OF_DICTS: [Row<Dict>; 4] = [
     }),
 ];
 
-const OF_STRINGS: [Row<str>; 19] = [
+const OF_STRINGS: [Row<str>; 24] = [
     ("capitalize", 0, &[], |_, this, _| capitalize(this).map(Value::from)),
+    ("center", 1, &["", ""], |state, this, args| {
+        // Of an odd number, Python puts one more in front if the width is odd, too.
+        pad(state, this, args, |missing, width| missing / 2 + (missing & width & 1))
+    }),
     ("count", 1, &[""], |_, this, args| match text(&args[0])? {
         "" => Ok(Value::from(this.chars().count() + 1)),
         part => Ok(Value::from(this.matches(part).count())),
@@ -42,8 +45,14 @@ const OF_STRINGS: [Row<str>; 19] = [
         room(state, parts.iter().map(|part| part.len() + this.len()).sum())?;
         Ok(Value::from(parts.join(this)))
     }),
+    ("ljust", 1, &["", ""], |state, this, args| pad(state, this, args, |_, _| 0)),
     ("lower", 0, &[], |_, this, _| Ok(Value::from(this.to_lowercase()))),
     ("lstrip", 0, &[""], |_, this, args| strip(this, [true, false], args.some(0))),
+    ("partition", 1, &[""], |state, this, args| {
+        let between = separator(args)?.unwrap_or_default();
+        let parts = this.split_once(between).map(|(before, after)| [before, between, after]);
+        tuple(state, parts.unwrap_or([this, "", ""]))
+    }),
     ("removeprefix", 1, &[""], |_, this, args| {
         Ok(Value::from(this.strip_prefix(text(&args[0])?).unwrap_or(this)))
     }),
@@ -54,6 +63,12 @@ const OF_STRINGS: [Row<str>; 19] = [
         replace(state, this, text(&args[0])?, text(&args[1])?, args.int_or(2, -1)?)
     }),
     ("rfind", 1, &[""], |_, this, args| Ok(place(this, this.rfind(text(&args[0])?)))),
+    ("rjust", 1, &["", ""], |state, this, args| pad(state, this, args, |missing, _| missing)),
+    ("rpartition", 1, &[""], |state, this, args| {
+        let between = separator(args)?.unwrap_or_default();
+        let parts = this.rsplit_once(between).map(|(before, after)| [before, between, after]);
+        tuple(state, parts.unwrap_or(["", "", this]))
+    }),
     ("rsplit", 0, &["sep", "maxsplit"], |state, this, args| {
         let Some(separator) = separator(args)? else { return fail("`rsplit` needs a separator") };
         let mut parts: Vec<&str> = this.rsplitn(most(args)?, separator).collect();
@@ -85,7 +100,7 @@ pub(super) fn call(state: &State, value: &Value, name: &str, args: &[Value]) -> 
             state.consume_fuel(text.len() as u64 / 64)?;
             room(state, text.len().saturating_mul(16))?;
             match name {
-                "format" => format(state, text, args).map(Value::from),
+                "format" => format::braces(state, text, args).map(Value::from),
                 _ => choose(&OF_STRINGS, state, text, name, args),
             }
         }
@@ -106,37 +121,26 @@ fn choose<T: ?Sized>(
     }
 }
 
-/// `str.format`, whose fields are plain: `{}`, `{0}` or `{name}`.
-fn format(state: &State, this: &str, args: &[Value]) -> Result<String, Error> {
-    let (placed, named) = split(args);
-    let (mut out, mut rest, mut next) = (String::new(), this, 0);
-    while let Some((text, field)) = rest.split_once(['{', '}']) {
-        out.push_str(text);
-        let brace = &rest[text.len()..=text.len()];
-        if let Some(after) = field.strip_prefix(brace) {
-            (out, rest) = (out + brace, after);
-            continue;
-        }
-        let Some((name, after)) = field.split_once('}').filter(|_| brace == "{") else {
-            return fail(format!("Single '{brace}' encountered in format string"));
-        };
-        let value = match name.parse::<usize>() {
-            Ok(place) => placed.get(place),
-            Err(_) if name.is_empty() => placed.get(next),
-            Err(_) => named.iter().find_map(|(known, value)| (known == name).then_some(value)),
-        };
-        next += usize::from(name.is_empty());
-        let Some(value) = value else { return fail(format!("`format` has no argument for `{{{name}}}`")) };
-        write_str(&mut out, value)?;
-        room(state, out.len())?;
-        rest = after;
-    }
-    Ok(out + rest)
-}
-
 fn list(state: &State, this: &str, parts: Vec<&str>) -> Result<Value, Error> {
     room(state, this.len().saturating_add(parts.len().saturating_mul(32)))?;
     Seq::list(state, parts.into_iter().map(Value::from).collect())
+}
+
+fn tuple(state: &State, parts: [&str; 3]) -> Result<Value, Error> {
+    Seq::make(state, Kind::Tuple, parts.map(Value::from).to_vec())
+}
+
+/// The text with as many more characters as it has fewer than a width. `front` says how many of them come first.
+fn pad(state: &State, this: &str, args: &Args, front: fn(usize, usize) -> usize) -> Result<Value, Error> {
+    let width = usize::try_from(int(&args[0])?.max(0)).unwrap_or(usize::MAX);
+    let fill = args.get(1).map_or(Ok(" "), text)?;
+    if fill.chars().nth(1).is_some() || fill.is_empty() {
+        return fail("The fill character must be exactly one character long");
+    }
+    let missing = width.saturating_sub(this.chars().count());
+    room(state, missing.saturating_mul(fill.len()).saturating_add(this.len()))?;
+    let front = front(missing, width);
+    Ok(Value::from(fill.repeat(front) + this + &fill.repeat(missing - front)))
 }
 
 /// A place in bytes as one in characters. That of what is not found is -1.

@@ -5,14 +5,15 @@ use minijinja::{Error, State, Value};
 
 use super::numbers::{Number, from_int, int};
 use super::objects::{Dict, Kind, Namespace, Seq, dict, is_scalar, items, places, seq, type_name};
-use super::{compare, fail, room, text};
+use super::{compare, fail, format, room, text};
 
 type Operator = fn(&State, &[Value]) -> Result<Value, Error>;
 
 /// The operators, by names that are no filters of a template.
-pub(super) const OPERATORS: [(&str, Operator); 17] = [
+pub(super) const OPERATORS: [(&str, Operator); 18] = [
     ("+", |state, args| add(state, &args[0], &args[1])),
     ("*", |state, args| multiply(state, &args[0], &args[1])),
+    ("%", |state, args| remainder(state, &args[0], &args[1])),
     ("~", |state, args| concatenate(state, &args[0], &args[1])),
     ("==", |state, args| compare::equal(state, &args[0], &args[1]).map(Value::from)),
     ("!=", |state, args| compare::equal(state, &args[0], &args[1]).map(|same| Value::from(!same))),
@@ -66,6 +67,18 @@ fn multiply(state: &State, a: &Value, b: &Value) -> Result<Value, Error> {
     let count = if string.is_empty() { 0 } else { usize::try_from(count.max(0)).unwrap_or(usize::MAX) };
     room(state, string.len().saturating_mul(count))?;
     Ok(like(text, string.repeat(count)))
+}
+
+/// The remainder of a division, which has the sign of the divisor, or a text with values in it.
+fn remainder(state: &State, a: &Value, b: &Value) -> Result<Value, Error> {
+    if let Some(text) = a.as_str() {
+        return format::percent(state, text, b).map(|written| like(a, written));
+    }
+    if Number::of(b).is_some_and(|divisor| divisor.float() == 0.0) {
+        return fail("modulo by zero");
+    }
+    let ints = |a: i128, b: i128| Some((a.checked_rem(b)? + b) % b);
+    arithmetic("%", a, b, ints, |a, b| a - b * (a / b).floor())
 }
 
 fn arithmetic(

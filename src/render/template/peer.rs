@@ -15,14 +15,12 @@ const OTHERWISE: [(&str, &str); 3] = [
 ];
 
 /// What is refused, and rendered by the reference.
-const REFUSED: [&str; 22] = [
+const REFUSED: [&str; 20] = [
     "autoescape",
     "{% block ",
     "{% raw ",
-    "{% with ",
     " recursive %}",
     "loop.cycle(",
-    "varargs",
     "{% macro m(a, b=a) %}",
     "{% filter upper %}b{% if x == 1 %}{% continue",
     "| groupby",
@@ -31,7 +29,7 @@ const REFUSED: [&str; 22] = [
     "cycler(",
     "{:>5}",
     "isdigit(",
-    "'%s' %",
+    "'%5d' %",
     "0 < messages | length < 9",
     "messages * 2",
     "{{ range(5) }}",

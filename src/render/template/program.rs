@@ -15,6 +15,7 @@ use minijinja::value::{Kwargs, Object, ObjectRepr};
 use minijinja::{AutoEscape, Environment, Error, State, Value};
 
 use super::arguments::split;
+use super::objects::{Dict, Kind, Seq};
 use super::operators::{OPERATORS, constant};
 use super::{MARKS, fail, room};
 
@@ -92,7 +93,32 @@ fn instructions<'source>(
     generator.compile_stmt(&tree);
     let (old, _) = generator.finish();
     let new = Instructions::new(name, source);
-    Rewriter { old: &old, state: &env.empty_state(), new, length: 0, line: 0 }.rewrite()
+    let hidden = hidden(&old);
+    Rewriter { old: &old, state: &env.empty_state(), new, hidden, length: 0, line: 0 }.rewrite()
+}
+
+/// For each macro that uses them: where its code begins, and which of [`HIDDEN`] it looks up.
+fn hidden(code: &Instructions<'_>) -> BTreeMap<u32, Vec<&'static str>> {
+    let of = |(at, instruction): (usize, &Instruction<'_>)| {
+        let Instruction::BuildMacro(_, start, _) = *instruction else { return None };
+        let names = names_before(code, at as u32);
+        let body = || all(code, start).take(at - start as usize);
+        let is_used = |name: &&str| {
+            !names.iter().any(|known| known == name)
+                && body().any(|instruction| matches!(instruction, Instruction::Lookup(used) if used == name))
+        };
+        Some((start, HIDDEN.into_iter().filter(is_used).collect::<Vec<_>>()))
+    };
+    all(code, 0).enumerate().filter_map(of).filter(|(_, hidden)| !hidden.is_empty()).collect()
+}
+
+/// The parameters of the macro that is built at a place: the constant before it.
+fn names_before(code: &Instructions<'_>, at: u32) -> Vec<String> {
+    let Some(Instruction::LoadConst(names)) = at.checked_sub(1).and_then(|before| code.get(before)) else {
+        return Vec::new();
+    };
+    let names = names.try_iter().into_iter().flatten();
+    names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
 /// How many filters the machine caches, and the number of one that is not cached.
@@ -103,10 +129,15 @@ struct Rewriter<'i, 'source> {
     old: &'i Instructions<'source>,
     state: &'i State<'i, 'i>,
     new: Instructions<'source>,
+    /// Where the codes of macros begin, with the names beside their parameters that they look up.
+    hidden: BTreeMap<u32, Vec<&'static str>>,
     /// How many instructions the new code has.
     length: u32,
     line: u16,
 }
+
+/// What a macro finds its further arguments by.
+const HIDDEN: [&str; 2] = ["varargs", "kwargs"];
 
 impl<'source> Rewriter<'_, 'source> {
     fn rewrite(mut self) -> Result<Instructions<'source>, Error> {
@@ -114,6 +145,10 @@ impl<'source> Rewriter<'_, 'source> {
         for (at, instruction) in all(self.old, 0).enumerate() {
             places.push(self.length);
             self.line = self.old.get_line(at as u32).and_then(|line| line.try_into().ok()).unwrap_or(0);
+            // The machine stores the parameters from the last one on, and these are behind the others.
+            for name in self.hidden.get(&(at as u32)).cloned().unwrap_or_default().into_iter().rev() {
+                self.add(Instruction::StoreLocal(name));
+            }
             self.rewrite_one(at as u32, instruction)?;
         }
         places.push(self.length);
@@ -156,6 +191,7 @@ impl<'source> Rewriter<'_, 'source> {
         match instruction {
             Instruction::Add => self.call("+", Some(2)),
             Instruction::Mul => self.call("*", Some(2)),
+            Instruction::Rem => self.call("%", Some(2)),
             Instruction::StringConcat => self.call("~", Some(2)),
             Instruction::Eq => self.call("==", Some(2)),
             Instruction::Ne => self.call("!=", Some(2)),
@@ -186,7 +222,16 @@ impl<'source> Rewriter<'_, 'source> {
                 self.add(Instruction::DiscardTop);
                 Ok(())
             }
-            Instruction::LoadConst(value) if !value.is_kwargs() && !self.is_signature(at) => {
+            // The list of a macro's parameters, with those that have no place in it.
+            Instruction::LoadConst(_)
+                if let Some(Instruction::BuildMacro(_, start, _)) = self.old.get(at + 1) =>
+            {
+                let hidden = self.hidden.get(start).into_iter().flatten().map(|name| (*name).to_owned());
+                let names = names_before(self.old, at + 1).into_iter().chain(hidden).collect::<Vec<_>>();
+                self.add(Instruction::LoadConst(Value::from(names)));
+                Ok(())
+            }
+            Instruction::LoadConst(value) if !value.is_kwargs() => {
                 self.add(Instruction::LoadConst(constant(self.state, value)?));
                 Ok(())
             }
@@ -207,13 +252,14 @@ impl<'source> Rewriter<'_, 'source> {
             }
             Instruction::BuildMacro(_, start, _) => {
                 self.add(instruction.clone());
-                match self.defaults(at, *start)? {
-                    0 => Ok(()),
-                    defaults => {
-                        self.add(Instruction::LoadConst(Value::from(defaults)));
-                        self.call(MACRO, Some(2))
-                    }
+                let defaults = self.defaults(at, *start)?;
+                let hidden = self.hidden.get(start).map_or(0, Vec::len);
+                if defaults + hidden == 0 {
+                    return Ok(());
                 }
+                self.add(Instruction::LoadConst(Value::from(defaults)));
+                self.add(Instruction::LoadConst(Value::from(hidden)));
+                self.call(MACRO, Some(3))
             }
             other => {
                 self.add(other.clone());
@@ -222,31 +268,21 @@ impl<'source> Rewriter<'_, 'source> {
         }
     }
 
-    /// Whether the constant is the list of a macro's parameters.
-    fn is_signature(&self, at: u32) -> bool {
-        matches!(self.old.get(at + 1), Some(Instruction::BuildMacro(..)))
-    }
-
     /// How many parameters of a macro have defaults. Its code begins at `start` with these, from the last one on.
     fn defaults(&self, at: u32, start: u32) -> Result<usize, Error> {
-        let Some(Instruction::LoadConst(names)) = self.old.get(at - 1) else { return Ok(0) };
-        let names: Vec<Value> = names.try_iter()?.collect();
-        let is_parameter = |name: &str| names.iter().any(|known| known.as_str() == Some(name));
-        let looks_up = |from: u32, to: u32, wanted: &dyn Fn(&str) -> bool| {
-            all(self.old, from)
-                .take((to - from) as usize)
-                .any(|instruction| matches!(instruction, Instruction::Lookup(name) if wanted(name)))
+        let names = names_before(self.old, at);
+        let looks_up = |from: u32, to: u32| {
+            all(self.old, from).take((to - from) as usize).any(|instruction| {
+                matches!(instruction, Instruction::Lookup(name) if names.iter().any(|known| known == name))
+            })
         };
-        if looks_up(start, at, &|name| matches!(name, "varargs" | "kwargs") && !is_parameter(name)) {
-            return fail("a macro has no `varargs` and `kwargs`");
-        }
         let (mut count, mut next) = (0, start);
         // A default begins with `DupTop`, `IsUndefined` and a jump to behind it.
         while let Some(Instruction::IsUndefined) = self.old.get(next + 1)
             && let Some(Instruction::JumpIfFalse(end)) = self.old.get(next + 2)
         {
             // The machine stores the parameters from the last one on.
-            if looks_up(next, *end, &is_parameter) {
+            if looks_up(next, *end) {
                 return fail("the default of a macro's parameter cannot use another parameter");
             }
             (count, next) = (count + 1, end + 1);
@@ -268,11 +304,12 @@ impl Object for Missing {
     }
 }
 
-/// A macro of minijinja, the last of whose parameters have defaults.
+/// A macro of minijinja, the last of whose parameters have defaults, and which may take further arguments.
 #[derive(Debug)]
 struct Macro {
     inner: Value,
     names: Vec<String>,
+    hidden: Vec<String>,
     defaults: usize,
 }
 
@@ -289,8 +326,24 @@ impl Object for Macro {
                 named.push((name.clone(), Value::from_object(Missing)));
             }
         }
-        let named = Value::from(named.into_iter().collect::<Kwargs>());
-        self.inner.call(state, &[placed, &[named]].concat())
+        let (mut placed, mut more) = (placed.to_vec(), Vec::new());
+        if self.hidden.iter().any(|name| name == "varargs") && placed.len() > self.names.len() {
+            more = placed.split_off(self.names.len());
+        }
+        for name in &self.hidden {
+            let value = if name == "varargs" {
+                Seq::make(state, Kind::Tuple, std::mem::take(&mut more))?
+            } else {
+                let is_known = |name: &String| {
+                    name == "caller" || self.names.contains(name) || self.hidden.contains(name)
+                };
+                let further = named.extract_if(.., |(name, _)| !is_known(name));
+                Dict::make(state, further.map(|(name, value)| (Value::from(name), value)).collect())?
+            };
+            named.push((name.clone(), value));
+        }
+        placed.push(Value::from(named.into_iter().collect::<Kwargs>()));
+        self.inner.call(state, &placed)
     }
 }
 
@@ -304,11 +357,12 @@ pub(super) fn add_operators(env: &mut Environment<'_>) {
         env.add_filter(name, move |state: &State<'_, '_>, args: &[Value]| operator(state, args));
     }
     env.add_filter(MISSING, |value: &Value| value.downcast_object_ref::<Missing>().is_some());
-    env.add_filter(MACRO, |inner: &Value, defaults: usize| -> Result<Value, Error> {
+    env.add_filter(MACRO, |inner: &Value, defaults: usize, hidden: usize| -> Result<Value, Error> {
         let names = inner.get_attr("arguments")?;
-        let names: Vec<String> =
+        let mut names: Vec<String> =
             names.try_iter()?.filter_map(|name| Some(name.as_str()?.to_owned())).collect();
-        Ok(Value::from_object(Macro { inner: inner.clone(), names, defaults }))
+        let hidden = names.split_off(names.len() - hidden);
+        Ok(Value::from_object(Macro { inner: inner.clone(), names, hidden, defaults }))
     });
     env.add_filter(GENERATION, |state: &State<'_, '_>, text: &str| -> Result<String, Error> {
         room(state, text.len())?;

@@ -75,7 +75,7 @@ impl<'a> Tags<'a> {
                 self.open.push(word);
                 return Ok(Some(format!("filter {GENERATION}")));
             }
-            "if" | "for" | "macro" | "call" | "filter" => self.open.push(word),
+            "if" | "for" | "macro" | "call" | "filter" | "with" => self.open.push(word),
             "set" => {
                 // Behind the names, a block has no `=`.
                 let names = |char: char| char.is_alphanumeric() || " \t\n_.,()".contains(char);

@@ -26,6 +26,11 @@ pub(super) fn write_str(out: &mut String, value: &Value) -> Result<(), Error> {
     Ok(())
 }
 
+/// Writes a value as `repr()` gives it.
+pub(super) fn write_repr(out: &mut String, value: &Value) -> Result<(), Error> {
+    REPR.write(out, value, 0)
+}
+
 /// How a value is written.
 pub(super) struct Style {
     /// As `json.dumps`, not as `repr`.
