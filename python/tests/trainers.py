@@ -148,6 +148,9 @@ def main(jobs: str, out: str) -> None:
         arguments["out"] = Path(arguments["out"])
         seen.append(run_lightning(**arguments) if trainer == "lightning" else run_transformers(**arguments)[0])
     Path(out, f"{os.environ['RANK']}.json").write_text(json.dumps(seen))
+    # Its threads must not be there any more when Python ends.
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
