@@ -39,11 +39,11 @@ pub use or_auto::OrAuto;
 pub use packing::{PackRule, Packing};
 pub use pipeline::{Last, PinConfig, PipelineConfig, ShuffleRule, Uneven};
 pub use seconds::Seconds;
-pub(crate) use source::Contents;
 pub use source::{
     Border, ChatConfig, CsvConfig, DocumentKind, FimConfig, Learn, OnError, Oversize, SampleConfig, Samples,
     SourceConfig, SourceKind, Task, TokenCacheConfig, TurnConfig,
 };
+pub(crate) use source::{Contents, ROLES};
 pub use store::StoreConfig;
 pub(crate) use synthetic::Synthetic;
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig, TokenizerKind};

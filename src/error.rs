@@ -96,8 +96,8 @@ pub enum Error {
 
     /// A cursor does not match the order of this run. Put back what has changed, or start without the cursor.
     #[error(
-        "the cursor does not match this run: `{field}` was {saved} and is now {now}; \
-         set it back to resume exactly, or start without the cursor"
+        "the cursor does not match this run: {}; set it back to resume exactly, or start without the cursor",
+        changed(.field, .saved, .now)
     )]
     Fingerprint {
         /// The field that differs.
@@ -269,6 +269,17 @@ pub enum Unit {
 impl fmt::Display for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         serde::Serialize::serialize(self, f)
+    }
+}
+
+/// What has changed of a fingerprint, in words.
+fn changed(field: &str, saved: &str, now: &str) -> String {
+    match field.strip_suffix(".rendering") {
+        Some(source) => format!(
+            "what renders the records of `{source}` is not the same: the chat template, its date, other settings of \
+             the task, or the tokenizer's special tokens"
+        ),
+        None => format!("`{field}` was {saved} and is now {now}"),
     }
 }
 

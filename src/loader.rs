@@ -13,8 +13,9 @@ use crate::batch::Batch;
 use crate::config::Config;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::files::{Files, Listing};
+use crate::files::Listing;
 use crate::meter::Meters;
+use crate::source::Source;
 use crate::tokenizer::Tokenizer;
 
 mod assemble;
@@ -83,7 +84,7 @@ pub struct Loader {
     tokenizer: Arc<dyn Tokenizer>,
     gauge: Arc<Gauge>,
     start: Cursor,
-    files: Arc<Files>,
+    source: Source,
     /// Whether a training stream from the start has delivered no batch yet: if it ends now, that is an error.
     is_untouched: bool,
 }
@@ -125,7 +126,7 @@ impl Loader {
     /// Returns the listing of the files that are read. Save it beside the cursors: it later tells which files have
     /// changed.
     pub fn listing(&self) -> Listing {
-        Listing::new(self.start.sources(), &self.files)
+        Listing::new(self.start.sources(), self.source.files())
     }
 
     /// Returns the counts and waits of every stage, and which stage the consumer waits for.
@@ -173,14 +174,16 @@ impl Stream for Loader {
         match next {
             Poll::Ready(None) if this.is_untouched => {
                 this.is_untouched = false;
-                let files = match this.files.len() {
+                let files = match this.source.files().len() {
                     1 => "1 file".to_owned(),
                     files => format!("{files} files"),
                 };
-                let problem = format!(
-                    "there is no batch in {files}: all documents are blank, held out, skipped, excluded or cut \
-                     off; look at source.0.paths, pipeline.holdout, exclude, pipeline.uneven, pipeline.last and the log"
-                );
+                let why = this.source.unlearned().unwrap_or_else(|| {
+                    "all documents are blank, held out, skipped, excluded or cut off; look at source.0.paths, \
+                     pipeline.holdout, exclude, pipeline.uneven, pipeline.last and the log"
+                        .to_owned()
+                });
+                let problem = format!("there is no batch in {files}: {why}");
                 Poll::Ready(Some(Err(Error::Corpus { problem })))
             }
             Poll::Ready(next) => {

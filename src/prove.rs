@@ -365,7 +365,7 @@ fn located(batch: &Batch, piece: &Piece, Finding { kind, bytes, message, problem
         line: batch.line(piece),
         byte: piece.position.byte,
         unit: batch.unit(piece),
-        message,
+        message: message.map(|message| message + 1),
         bytes,
         problem,
     }

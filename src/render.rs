@@ -33,6 +33,7 @@ mod fim;
 mod json;
 mod learn;
 mod messages;
+mod seen;
 mod sentinels;
 mod spellings;
 mod structure;
@@ -52,6 +53,7 @@ use completion::Completion;
 use conversation::{About, Conversation};
 use fim::Fim;
 use messages::{Pair, Reader};
+use seen::Seen;
 use spellings::{Spelling, Spellings};
 use template::{Date, Template};
 use template_files::TemplateFiles;
@@ -76,6 +78,7 @@ pub(crate) struct Renderer {
     fingerprint: String,
     /// The room for conversations, if rows must hold them whole.
     room: OnceLock<Room>,
+    seen: Seen,
 }
 
 /// What records are.
@@ -161,6 +164,11 @@ impl Renderer {
         self.fingerprint.clone()
     }
 
+    /// Why nothing is learned from in all conversations so far, if that is so.
+    pub(crate) fn unlearned(&self) -> Option<String> {
+        self.seen.unlearned()
+    }
+
     /// How it is found what is learned from, in words.
     pub(crate) fn finder(&self) -> String {
         match &self.task {
@@ -179,6 +187,7 @@ impl Renderer {
         let outcome = match &self.task {
             Rendering::Chat(chat) => {
                 let conversation = self.reader.chat(record)?;
+                self.seen.note(&conversation);
                 if self.samples == Samples::Turns {
                     return self.turns(chat, conversation);
                 }
@@ -318,7 +327,8 @@ impl Setup<'_> {
         };
         let (samples, truncate) = (self.chat_config().samples, self.chat_config().truncate);
         let (key, room) = (self.key.clone(), OnceLock::new());
-        Ok(Renderer { task, reader, samples, truncate, key, fingerprint, room })
+        let seen = Seen::new(&key, &self.chat_config().learn);
+        Ok(Renderer { task, reader, samples, truncate, key, fingerprint, room, seen })
     }
 
     /// The templates that the config names, or that stand beside the tokenizer.

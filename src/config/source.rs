@@ -17,6 +17,7 @@ mod task;
 
 pub(crate) use kinds::Contents;
 pub use kinds::SourceKind;
+pub(crate) use task::ROLES;
 pub use task::{Border, ChatConfig, FimConfig, Learn, Samples, Task, TurnConfig};
 
 /// Some files, and how documents are stored in them.

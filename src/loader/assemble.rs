@@ -69,8 +69,8 @@ pub(super) fn assemble(plan: Plan) -> Loader {
         BatchStream::Ahead(Prefetch::spawn(batches, ahead, TaskMeter::Batches(gauge.chain.clone())))
     };
     let is_untouched = start.batch() == 0 && side == Side::Train;
-    let files = chains.source.files().clone();
-    Loader { batches, tokenizer, gauge, files, start, is_untouched }
+    let source = chains.source.clone();
+    Loader { batches, tokenizer, gauge, source, start, is_untouched }
 }
 
 /// The turns of a lane, without the `excluded` documents.

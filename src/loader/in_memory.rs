@@ -107,11 +107,11 @@ impl InMemoryTexts {
         };
         let (lanes, count) = (config.pipeline.lanes(), texts.places.len());
         if count == 0 {
-            let problem = format!(
-                "there is nothing to read in {} texts: all of them are blank, left out, or on the other side of \
-                 pipeline.holdout",
-                texts.summary.files
-            );
+            let why = texts.rendering.as_ref().and_then(|rendering| rendering.unlearned());
+            let why = why.unwrap_or_else(|| {
+                "all of them are blank, left out, or on the other side of pipeline.holdout".to_owned()
+            });
+            let problem = format!("there is nothing to read in {} texts: {why}", texts.summary.files);
             return Err(Error::Corpus { problem });
         }
         if count < lanes && config.epochs(0).is_none() {

@@ -68,7 +68,7 @@ pub enum FaultKind {
 pub(super) struct Finding {
     pub(super) kind: FaultKind,
     pub(super) bytes: Range<usize>,
-    /// The number of the message, if it is one's.
+    /// The number of the message, from 0, if it is one's.
     pub(super) message: Option<usize>,
     pub(super) problem: String,
 }
@@ -88,7 +88,7 @@ pub struct Fault {
     /// The unit of `byte`.
     #[serde(skip)]
     pub unit: Unit,
-    /// The number of the message at fault, from 0, if it is one's.
+    /// The number of the message at fault, from 1, if it is one's.
     pub message: Option<usize>,
     /// The bytes of the rendered text at fault.
     pub bytes: Range<usize>,

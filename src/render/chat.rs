@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::conversation::{Conversation, REASONING};
 use super::families::{self, of_messages};
+use super::fields::is_empty;
 use super::json::Json;
 use super::learn;
 use super::sentinels::{self, Owners, Place};
@@ -389,12 +390,7 @@ fn generated(ranges: &[Range<usize>]) -> Vec<Turn> {
 fn contents(conversation: &Conversation, messages: &[usize]) -> Result<Vec<Place>, RenderError> {
     let mut places = Vec::new();
     for message in messages.iter().copied() {
-        let has = |name: &str| match conversation.messages[message].get(name) {
-            None | Some(Json::Null) => false,
-            Some(Json::List(items)) => !items.is_empty(),
-            Some(Json::String(text)) => !text.is_empty(),
-            Some(_) => true,
-        };
+        let has = |name: &str| conversation.messages[message].get(name).is_some_and(|value| !is_empty(value));
         if let Some(name) = REASONING.iter().chain(&["tool_calls"]).find(|name| has(name)) {
             return Err(RenderError::new(
                 format!(
@@ -409,10 +405,13 @@ fn contents(conversation: &Conversation, messages: &[usize]) -> Result<Vec<Place
             0 => vec![None],
             _ => (0..parts).map(Some).collect(),
         };
-        let all = all.into_iter().map(|part| Place { message, part });
-        places.extend(all.filter(|place| {
-            conversation.content(place.message, place.part).is_some_and(|content| !content.is_empty())
-        }));
+        let texts = all.into_iter().filter_map(|part| Some((part, conversation.content(message, part)?)));
+        let texts: Vec<_> = texts.collect();
+        // A turn without any text still has an end.
+        let is_blank = texts.iter().all(|(_, text)| text.is_empty());
+        let told = texts.iter().filter(|(_, text)| !text.is_empty());
+        let parts = told.chain(texts.first().filter(|_| is_blank)).map(|(part, _)| *part);
+        places.extend(parts.map(|part| Place { message, part }));
     }
     Ok(places)
 }

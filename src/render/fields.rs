@@ -32,19 +32,18 @@ pub(super) fn first_name(path: &str) -> &str {
     path.split_once('.').map_or(path, |(first, _)| first)
 }
 
-/// Takes a field out of an object: by its whole name, or what its dots lead to. Null is none.
+/// Takes a field out of an object: by its whole name, or what its dots lead to. Null stays, and is none.
 pub(super) fn take(entries: &mut Entries, name: &str) -> Option<Json> {
-    let found = match take_key(entries, name) {
-        Some(found) => found,
-        None => {
-            let (first, rest) = name.split_once('.')?;
-            match entries.iter_mut().find(|(key, _)| key == first)? {
-                (_, Json::Object(within)) => take(within, rest)?,
-                _ => return None,
-            }
+    if is_null(entries, name) {
+        return None;
+    }
+    take_key(entries, name).or_else(|| {
+        let (first, rest) = name.split_once('.')?;
+        match entries.iter_mut().find(|(key, _)| key == first)? {
+            (_, Json::Object(within)) => take(within, rest),
+            _ => None,
         }
-    };
-    (!matches!(found, Json::Null)).then_some(found)
+    })
 }
 
 /// Takes a field out of an object by its whole name.
@@ -65,25 +64,24 @@ pub(super) fn items(value: Json) -> Vec<Json> {
     }
 }
 
-/// The list that a string holds as JSON.
-pub(super) fn list(text: &str, name: &str) -> Result<Vec<Json>, RenderError> {
+/// Whether a value is there and says nothing.
+pub(super) fn is_empty(value: &Json) -> bool {
+    match value {
+        Json::Null => true,
+        Json::List(items) => items.is_empty(),
+        Json::String(text) => text.is_empty(),
+        _ => false,
+    }
+}
+
+/// The list that a string holds as JSON; `None` if that is null.
+pub(super) fn list(text: &str, name: &str) -> Result<Option<Vec<Json>>, RenderError> {
     match Json::parse(text).map_err(|e| not_json(name, &e))? {
-        Json::List(items) => Ok(items),
+        Json::Null => Ok(None),
+        Json::List(items) => Ok(Some(items)),
         other => Err(RenderError::new(
             format!("its field {name:?} is {} as JSON, and must be a list", kind(&other)),
             "correct it",
         )),
-    }
-}
-
-/// Removes the entries of all objects whose value is null.
-pub(super) fn remove_nulls(value: &mut Json) {
-    match value {
-        Json::List(items) => items.iter_mut().for_each(remove_nulls),
-        Json::Object(entries) => {
-            entries.retain(|(_, value)| !matches!(value, Json::Null));
-            entries.iter_mut().for_each(|(_, value)| remove_nulls(value));
-        }
-        _ => (),
     }
 }

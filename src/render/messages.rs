@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 
 use super::RenderError;
-use super::conversation::{About, Conversation};
+use super::conversation::{About, Conversation, REASONING};
 use super::fields::{
-    Entries, first_name, is_null, items, kind, list, not_json, quoted, remove_nulls, take, take_key,
+    Entries, first_name, is_empty, is_null, items, kind, list, not_json, quoted, take, take_key,
 };
 use super::json::Json;
-use crate::config::{SourceConfig, SourceKind};
+use crate::config::{ROLES, SourceConfig};
 
 /// The field of a conversation, and the one of ShareGPT.
 const MESSAGES: &str = "messages";
@@ -24,8 +24,7 @@ const ALPACA: [&str; 3] = ["instruction", "input", "output"];
 /// The fields of a record that stand beside the conversation.
 const BESIDE: [&str; 4] = ["documents", "system", "history", "chat_template_kwargs"];
 
-/// The roles that templates know, and other names for them.
-const ROLES: [&str; 7] = ["system", "developer", "user", "assistant", "tool", "function", "ipython"];
+/// Other names for roles that templates know.
 const OTHER_ROLES: [(&str, &str); 4] =
     [("human", "user"), ("gpt", "assistant"), ("function_call", "assistant"), ("observation", "tool")];
 
@@ -51,8 +50,6 @@ pub(super) struct Reader {
     roles: BTreeMap<String, String>,
     /// The variables that the config sets.
     kwargs: Vec<(String, Json)>,
-    /// Whether records come from structs, in which a field that a row lacks is null.
-    has_foreign_nulls: bool,
     /// The key of the source's settings, such as `source.0`.
     key: String,
 }
@@ -65,13 +62,11 @@ impl Reader {
                 .map_err(|e| RenderError::new(format!("{key}.chat.kwargs.{name}: {e}"), "correct it"))?;
             Ok((name.clone(), value))
         });
-        let structs = [SourceKind::Parquet, SourceKind::Arrow, SourceKind::Huggingface];
         Ok(Self {
             field: source.field.clone(),
             fields: source.chat.fields.clone(),
             roles: source.chat.roles.clone(),
             kwargs: kwargs.collect::<Result<_, _>>()?,
-            has_foreign_nulls: structs.contains(&source.kind),
             key: key.to_owned(),
         })
     }
@@ -124,10 +119,7 @@ impl Reader {
             let Some(value) = take(&mut record, name) else {
                 return Err(self.absent(name, &record, &format!("{}.chat.fields", self.key)));
             };
-            Ok(match value {
-                Json::List(messages) => Json::List(self.without_nulls(messages)),
-                other => as_messages(other),
-            })
+            Ok(as_messages(value))
         });
         match (prompt?, completion?) {
             (Json::String(prompt), Json::String(completion)) => Ok(Pair::Strings(prompt, completion)),
@@ -160,13 +152,11 @@ impl Reader {
             Some(field) => &[field.as_str()],
             None => &[MESSAGES, CONVERSATIONS],
         };
-        let is_null = names.iter().any(|name| is_null(record, name));
         for name in names {
             return match take(record, name) {
                 None => continue,
-                // A column of JSON, whose nulls are its own.
-                Some(Json::String(text)) => list(&text, name),
-                Some(Json::List(messages)) => Ok(self.without_nulls(messages)),
+                Some(Json::String(text)) => Ok(list(&text, name)?.unwrap_or_default()),
+                Some(Json::List(messages)) => Ok(messages),
                 Some(other) => Err(RenderError::new(
                     format!("its field {name:?} is {}, and must be a list of messages", kind(&other)),
                     format!("correct it, or name another field with {}.field", self.key),
@@ -178,7 +168,7 @@ impl Reader {
         {
             return with_earlier(record, messages);
         }
-        if is_null {
+        if names.iter().any(|name| is_null(record, name)) {
             return Ok(Vec::new());
         }
         Err(self.absent(names[0], record, &format!("{}.field", self.key)))
@@ -186,18 +176,14 @@ impl Reader {
 
     /// The error for a field that is not there.
     fn absent(&self, name: &str, record: &Entries, setting: &str) -> RenderError {
+        if is_null(record, name) {
+            return RenderError::new(format!("its field {name:?} is null"), "correct it");
+        }
         let names: Vec<&str> = record.iter().map(|(name, _)| name.as_str()).take(20).collect();
         RenderError::new(
             format!("it has no field {name:?}, but {}", quoted(&names)),
             format!("name the field with {setting}"),
         )
-    }
-
-    fn without_nulls(&self, mut messages: Vec<Json>) -> Vec<Json> {
-        if self.has_foreign_nulls {
-            messages.iter_mut().for_each(remove_nulls);
-        }
-        messages
     }
 
     fn conversation(
@@ -224,11 +210,7 @@ impl Reader {
             Some(Json::String(text)) => {
                 Some(Json::parse(&text).map_err(|e| not_json("chat_template_kwargs", &e))?)
             }
-            Some(mut other) => {
-                self.has_foreign_nulls.then(|| remove_nulls(&mut other));
-                Some(other)
-            }
-            None => None,
+            other => other,
         };
         match kwargs {
             None | Some(Json::Null) => (),
@@ -252,8 +234,11 @@ impl Reader {
         let items = match take(record, name) {
             None => return Ok(None),
             Some(Json::String(text)) if text.trim().is_empty() => return Ok(None),
-            Some(Json::String(text)) => list(&text, name)?,
-            Some(Json::List(items)) => self.without_nulls(items),
+            Some(Json::String(text)) => match list(&text, name)? {
+                Some(items) => items,
+                None => return Ok(None),
+            },
+            Some(Json::List(items)) => items,
             Some(other) => {
                 return Err(RenderError::new(
                     format!("its field {name:?} is {}, and must be a list, or one as JSON", kind(&other)),
@@ -311,6 +296,11 @@ impl Reader {
         }
         let is_call = said == FUNCTION_CALL && !self.roles.contains_key(FUNCTION_CALL);
         let mut about = About { role: self.role(said)?, learned, parts: Vec::new() };
+        self.check_presence(content_key, &entries, &about)?;
+        // A field that is called as templates call another.
+        let is_namesake =
+            |key: &str| key != role_key && key != content_key && matches!(key, "role" | "content");
+        entries.retain(|(key, _)| !is_namesake(key));
         for (key, value) in &mut entries {
             if key == role_key {
                 "role".clone_into(key);
@@ -327,6 +317,20 @@ impl Reader {
             message = function_call(&message)?;
         }
         Ok((message, about))
+    }
+
+    /// Refuses a message without a content, which would teach a model to say nothing. One that calls tools needs none, nor
+    /// does one that thinks, and a tool may give back nothing.
+    fn check_presence(&self, key: &str, entries: &Entries, about: &About) -> Result<(), RenderError> {
+        let field = |name: &str| entries.iter().find(|(key, _)| key == name).map(|(_, value)| value);
+        let is_there = |name: &&str| field(name).is_some_and(|value| !is_empty(value));
+        if !matches!(field(key), None | Some(Json::Null))
+            || about.is_tool()
+            || REASONING.iter().chain(&["tool_calls"]).any(is_there)
+        {
+            return Ok(());
+        }
+        Err(self.absent(key, entries, &format!("{}.chat.fields.content", self.key)))
     }
 
     /// The role that a name stands for.
@@ -466,7 +470,7 @@ fn check_content(content: &mut Json, about: &About) -> Result<Vec<Option<bool>>,
 fn calls(value: Json) -> Result<Json, RenderError> {
     match value {
         Json::String(text) if text.is_empty() => Ok(Json::Null),
-        Json::String(text) => list(&text, "tool_calls").map(Json::List),
+        Json::String(text) => Ok(list(&text, "tool_calls")?.map_or(Json::Null, Json::List)),
         value @ (Json::Null | Json::List(_)) => Ok(value),
         other => Err(RenderError::new(
             format!("its tool_calls are {}, and must be a list", kind(&other)),

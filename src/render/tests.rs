@@ -293,6 +293,22 @@ fn a_message_without_a_marker_is_found_by_its_content() {
 }
 
 #[test]
+fn an_empty_turn_teaches_its_end() {
+    let bare = OTHER.replace(" | trim", "");
+    for (template, end) in [(CHATML, "<|im_end|>"), (OTHER, " </s>"), (&bare, " </s>"), (BLOCKS, "</s>")] {
+        let given = Given::new(template);
+        let record = chat(&[("u", "1"), ("a", "2"), ("u", "3"), ("a", "")]);
+        assert_eq!(learned(&rendered(&given.renderer(), &record)), ["2".to_owned() + end, end.to_owned()]);
+        let alone = chat(&[("u", "1"), ("a", "")]);
+        assert_eq!(learned(&rendered(&given.renderer(), &alone)), [end]);
+    }
+    let parts = bare.replace("m.content", "(m.content if m.content is string else m.content[-1].text)");
+    let mut record = chat(&[("u", "1"), ("a", "")]);
+    record["messages"][1]["content"] = json!([{ "type": "text", "text": "" }]);
+    assert_eq!(learned(&rendered(&Given::new(&parts).renderer(), &record)), [" </s>"]);
+}
+
+#[test]
 fn generation_blocks_are_taken_as_they_are() {
     let template = BLOCKS.replace("m.role == 'assistant'", "m.role == 'assistant' and not m.hidden");
     let mut record = chat(&[("u", "1"), ("a", "2"), ("u", "3"), ("a", "4")]);
@@ -340,7 +356,15 @@ fn what_cannot_be_found_is_refused() {
         given
     };
     let two = chat(&[("u", "1"), ("a", "2"), ("u", "3"), ("a", "4")]);
-    assert!(refused(&turn("assistant: ", "<end>"), &two).what.contains("chat.turn.end"));
+    for more in [None, Some(("u", "5"))] {
+        for turns in [&[("u", "1"), ("a", "2"), ("u", "3"), ("a", "4")][..], &[("u", "1"), ("a", "2")]] {
+            let record = chat(&turns.iter().copied().chain(more).collect::<Vec<_>>());
+            assert!(
+                refused(&turn("assistant: ", "<end>"), &record).what.contains("chat.turn.end"),
+                "{record}"
+            );
+        }
+    }
     assert!(refused(&turn("<begin>", " </s>"), &two).what.contains("<begin>"));
     // A turn that is called is no content.
     let mut call = chat(&[("u", "1"), ("a", "2")]);
@@ -374,6 +398,13 @@ fn records_come_in_many_forms() {
     assert_eq!(show(&renamed, &record), expected);
     assert_eq!(renamed.renderer().columns()[..2], ["talk.turns", "talk"]);
 
+    // What has the name of the template's, and is another field.
+    let mut namesakes = record.clone();
+    for message in namesakes["talk"]["turns"].as_array_mut().expect("messages") {
+        (message["role"], message["content"]) = (json!("zz"), json!("CC"));
+    }
+    assert_eq!(show(&renamed, &namesakes), expected);
+
     let unknown = json!({ "messages": [{ "role": "bot", "content": "1" }] });
     let error = refused(&given, &unknown);
     assert!(error.what.contains("\"bot\"") && error.remedy.contains("source.0.chat.roles"), "{error:?}");
@@ -382,6 +413,11 @@ fn records_come_in_many_forms() {
         (json!({ "messages": 1 }), "a number"),
         (json!({ "messages": [1] }), "message 1 of the conversation: it is a number"),
         (json!({ "messages": [{ "role": "user", "content": 1 }] }), "its content is a number"),
+        (
+            json!({ "messages": [{ "role": "user", "value": "q" }, { "role": "assistant", "text": "a" }] }),
+            "no field \"content\", but \"role\", \"text\"",
+        ),
+        (json!({ "messages": [{ "role": "user", "content": null }] }), "its field \"content\" is null"),
         (json!({ "messages": [{ "role": "user", "content": "", "weight": 0.5 }] }), "\"weight\""),
         (
             json!({ "messages": [{ "role": "user", "content": "a", "details": [{ "train": true }] }] }),
@@ -392,13 +428,13 @@ fn records_come_in_many_forms() {
         let error = refused(&given, &record);
         assert!(error.what.contains(what), "{error:?}");
     }
-    for nothing in [json!({ "messages": [] }), json!({ "messages": null })] {
+    for nothing in [json!({ "messages": [] }), json!({ "messages": null }), json!({ "messages": "null" })] {
         assert_eq!(left_out(&given, &nothing), "it has no messages");
     }
 }
 
 #[test]
-fn nulls_of_structs_are_removed_and_others_stay() {
+fn a_null_is_what_the_record_says() {
     let template = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' }}{% for c in m.tool_calls or [] %}{{ c.function.arguments | tojson }}\
         {% endfor %}{{ m.content or '' }}{{ '<|im_end|>\\n' }}{% endfor %}";
     let mut record = chat(&[("u", "1"), ("a", "")]);
@@ -406,14 +442,19 @@ fn nulls_of_structs_are_removed_and_others_stay() {
     record["messages"][1]["tool_calls"] =
         json!([{ "function": { "name": "f", "arguments": { "a": null, "b": 1 } } }]);
     let given = Given::new(template);
-    let mut table = Given::new(template);
-    table.source.kind = SourceKind::Arrow;
-    let squeezed = |given: &Given, record: &Value| show(given, record).replace(' ', "");
-    assert!(squeezed(&given, &record).contains("{\"a\":null,\"b\":1}"));
-    assert!(squeezed(&table, &record).contains("\u{ab}{\"b\":1}<|im_end|>\u{bb}"));
-    // A column of JSON has its own.
+    let text = show(&given, &record);
+    assert!(text.replace(' ', "").contains("{\"a\":null,\"b\":1}"), "{text}");
+    // JSON in strings says the same.
     record["messages"] = json!(record["messages"].to_string());
-    assert!(squeezed(&table, &record).contains("{\"a\":null,\"b\":1}"));
+    assert_eq!(show(&given, &record), text);
+    for null in [Value::Null, json!("null")] {
+        (record["tools"], record["chat_template_kwargs"]) = (null.clone(), null);
+        assert_eq!(show(&given, &record), text);
+    }
+    let mut plain = chat(&[("u", "1"), ("a", "2")]);
+    let text = show(&given, &plain);
+    plain["messages"][1]["tool_calls"] = json!("null");
+    assert_eq!(show(&given, &plain), text);
 }
 
 #[test]
@@ -483,6 +524,9 @@ fn completions_are_strings_or_messages() {
         "prompt": of(&[("u", "1"), ("a", "2"), ("u", "3")]), "completion": of(&[("a", "4")]),
     });
     assert_eq!(learned(&rendered(&given.renderer(), &messages)), ["4<|im_end|>"]);
+    assert!(
+        refused(&given, &json!({ "prompt": null, "completion": "2" })).what.contains("\"prompt\" is null")
+    );
     let mixed = json!({ "prompt": "1", "completion": of(&[("a", "4")]) });
     assert!(refused(&given, &mixed).what.contains("its prompt is a string and its completion a list"));
     given.source.chat.template = None;

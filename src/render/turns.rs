@@ -32,7 +32,7 @@ pub(super) struct Markers {
     pub(super) is_joined: bool,
     /// Whether one message may become several turns.
     pub(super) is_split: bool,
-    /// Whether the config names them. Then a turn without an end is an error where another begins.
+    /// Whether the config names them. Then a turn without an end is an error.
     is_named: bool,
 }
 
@@ -150,7 +150,7 @@ impl Markers {
             match self.meanings[number] {
                 Meaning::Begin => {
                     if self.is_named && finding.open.is_some() {
-                        return Err(unended(&self.spellings.all()[number].text));
+                        return Err(self.unended("the next"));
                     }
                     finding.close(range.start);
                     finding.begin(range.start, self.prompt.end(text, range.end));
@@ -161,9 +161,21 @@ impl Markers {
                 Meaning::Resume => finding.resume(range.end),
             }
         }
+        // Nothing is open behind a template's prompt for the next turn.
+        if self.is_named && finding.open.is_some_and(|start| start < structure.len()) {
+            return Err(self.unended("the end of the text"));
+        }
         finding.close(structure.len());
         finding.turns.retain(|turn| !turn.ranges.is_empty());
         Ok(finding.turns)
+    }
+
+    fn unended(&self, next: &str) -> RenderError {
+        let begin = self.begins().next().unwrap_or_default();
+        RenderError::new(
+            format!("chat.turn.end is not found between one {begin:?} and {next}"),
+            "correct chat.turn: its end must stand behind each turn of the assistant",
+        )
     }
 }
 
@@ -204,11 +216,4 @@ impl Finding {
             self.begin(at, at);
         }
     }
-}
-
-fn unended(begin: &str) -> RenderError {
-    RenderError::new(
-        format!("chat.turn.end is not found between one {begin:?} and the next"),
-        "correct chat.turn: its end must stand behind each turn of the assistant",
-    )
 }

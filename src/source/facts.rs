@@ -149,6 +149,11 @@ impl Source {
         }
     }
 
+    /// Why nothing is learned from in all conversations so far of one of the sources, if there is such a source.
+    pub(crate) fn unlearned(&self) -> Option<String> {
+        (0..self.corpus.settings.len()).find_map(|source| self.rendering(source)?.unlearned())
+    }
+
     /// Has conversations fit into rows, unless packing cuts documents anywhere. To be called before the first read, once
     /// the tokenizer is known.
     pub(crate) fn fit(&self, encoder: &Encoder, pipeline: &PipelineConfig) {

@@ -76,6 +76,11 @@ impl Rendering {
         rendered.map_err(|RenderError { what, remedy }| Problem::new(0, what, remedy))
     }
 
+    /// Why nothing is learned from in all conversations so far, if that is so.
+    pub(crate) fn unlearned(&self) -> Option<String> {
+        self.renderer.unlearned()
+    }
+
     /// Whether the log has not named a reason for leaving records out yet.
     pub(crate) fn is_news(&self, reason: &str) -> bool {
         let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);

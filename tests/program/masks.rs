@@ -113,6 +113,9 @@ fn what_is_learned_from_is_proved_and_the_first_fault_has_its_place() {
     let place = format!("{}:", shown(&chats.path("chats.jsonl")));
     assert!(error.contains(&place) && error.contains("(byte ") && error.contains("bytes "), "{error}");
     assert!(error.contains("text of the role \"user\" is learned from"), "{error}");
+    // Messages count from 1: before the user's is a system prompt, or nothing.
+    let message = if error.contains("chats.jsonl:1 ") { "message 2," } else { "message 1," };
+    assert!(error.contains(message), "{error}");
     // Without the proof it is only said that there is one.
     let unproved = run(&["inspect", &chats.config(), "--mask", "--set", turn]);
     assert!(unproved.status.success());
@@ -157,6 +160,36 @@ fn turns_of_other_roles_are_proved_and_a_proof_of_nothing_is_a_fault() {
     let (code, error) = failure(&nothing);
     assert_eq!(code, 1);
     assert!(error.contains("no turn could be proved in 1 document: the place of 1 turn "), "{error}");
+}
+
+#[test]
+fn an_empty_turn_is_proved_where_contents_are_found_by_a_second_render() {
+    let template = "{% for m in messages %}[{{ m.role }}] {{ m.content }} {{ eos_token }}\n{% endfor %}\
+        {% if add_generation_prompt %}[assistant] {% endif %}";
+    let chats = Chats::new(template, &CHATS.replace("Four.", ""));
+    let config = std::fs::read_to_string(chats.path("run.toml")).expect("a config");
+    let without_turn: Vec<&str> = config.lines().filter(|line| !line.starts_with("turn")).collect();
+    std::fs::write(chats.path("run.toml"), without_turn.join("\n")).expect("a file");
+    let said = text(&["inspect", &chats.config(), "--mask"]);
+    assert!(said.contains("[assistant] ⟦ <|endoftext|>⟧"), "{said}");
+    let said = text(&["inspect", &chats.config(), "--mask", "--check"]);
+    assert!(said.starts_with("proved: 3 turns of 2 documents"), "{said}");
+}
+
+#[test]
+fn a_role_that_is_learned_from_and_does_not_occur_is_named() {
+    let chats = Chats::new(TEMPLATE, &CHATS.repeat(1000));
+    let learning = |roles: &str| format!("source.0.chat.learn={roles}");
+    let (_, error) = failure(&["inspect", &chats.config(), "--set", &learning("[\"tool\", \"developer\"]")]);
+    for part in ["source.0.chat.learn", "\"tool\", \"developer\"", "\"assistant\", \"system\", \"user\""] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let some = learning("[\"assistant\", \"tool\"]");
+    let output = run(&["inspect", &chats.config(), "-n", "2000", "--set", &some]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    assert_eq!(error.matches("source.0.chat.learn").count(), 1, "{error}");
+    assert!(error.contains("tool") && !error.contains("\"assistant\""), "{error}");
 }
 
 #[test]

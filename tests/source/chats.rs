@@ -3,7 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::builder::{ListBuilder, StringBuilder};
+use arrow_array::{Array, ArrayRef, Int64Array, ListArray, RecordBatch, StringArray, StructArray};
+use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field, Schema};
 use futures::StreamExt;
 use millstream::config::{
@@ -238,6 +240,62 @@ fn columns_of_json_are_json() {
     }
 }
 
+/// A null in JSON was written by somebody. One in a struct only says that another row has the field.
+#[test]
+fn nulls_of_json_stay_and_those_of_structs_do_not() {
+    let template = "{% for m in messages %}{{ m | tojson }}{% generation %}{{ m.content }}{% endgeneration %}\
+        {% endfor %}{{ tools | tojson }}";
+    let call = |arguments: &str| format!("{{\"name\": \"f\", \"arguments\": {arguments}}}");
+    let calls = [r#"{"a": 1, "b": null}"#, r#"{"z": {"q": null, "r": [null, 1]}}"#].map(call);
+    let tool = r#"{"name": "f", "default": null}"#;
+    let json = HashMap::from([("ARROW:extension:name".to_owned(), "arrow.json".to_owned())]);
+    let item = || Arc::new(Field::new("item", DataType::Utf8, true).with_metadata(json.clone()));
+    let mut lists = ListBuilder::new(StringBuilder::new()).with_field(item());
+    calls.iter().for_each(|call| lists.values().append_value(call));
+    lists.append(true);
+    let tool_calls: ArrayRef = Arc::new(lists.finish());
+    let mut lists = ListBuilder::new(StringBuilder::new()).with_field(item());
+    lists.values().append_value(tool);
+    lists.append(true);
+    let tools: ArrayRef = Arc::new(lists.finish());
+    let texts = |text: Option<&str>| -> ArrayRef { Arc::new(StringArray::from(vec![text])) };
+    let field = |name: &str, values: &ArrayRef| Arc::new(Field::new(name, values.data_type().clone(), true));
+    let columns = [
+        ("role", texts(Some("assistant"))),
+        ("content", texts(Some("x"))),
+        ("name", texts(None)),
+        ("tool_calls", tool_calls),
+    ];
+    let message = StructArray::from(columns.map(|(name, values)| (field(name, &values), values)).to_vec());
+    let item = Arc::new(Field::new("item", message.data_type().clone(), true));
+    let offsets = OffsetBuffer::from_lengths([1]);
+    let messages: ArrayRef = Arc::new(ListArray::new(item, offsets, Arc::new(message), None));
+    for kind in [SourceKind::Parquet, SourceKind::Arrow, SourceKind::Jsonl] {
+        let bytes = match kind {
+            SourceKind::Jsonl => {
+                let message = format!(
+                    "{{\"role\": \"assistant\", \"content\": \"x\", \"tool_calls\": [{}]}}",
+                    calls.join(", ")
+                );
+                format!("{{\"messages\": [{message}], \"tools\": [{tool}]}}\n").into_bytes()
+            }
+            _ => table(kind, &[("messages", messages.clone()), ("tools", tools.clone())]),
+        };
+        let corpus = Corpus::new([(format!("a.{kind}"), bytes)]);
+        let mut config = source(&corpus, kind);
+        let path = corpus.path("all.jinja");
+        std::fs::write(&path, template).expect("a template");
+        config.chat.template = Some(path.into());
+        let (seen, said) = read(&corpus, &config);
+        assert_eq!(said, None, "{kind}");
+        let expected = format!(
+            "{{\"role\": \"assistant\", \"content\": \"x\", \"tool_calls\": [{}]}}x[{tool}]",
+            calls.join(", ")
+        );
+        assert_eq!(seen, [expected], "{kind}");
+    }
+}
+
 #[test]
 fn prompts_have_completions() {
     let record =
@@ -276,6 +334,15 @@ fn a_task_fits_its_source() {
     };
     refused(with(|config| config.chat.date = Some("tomorrow".to_owned())), "chat.date");
     refused(with(|config| config.chat.learn = millstream::config::Learn::Roles(Vec::new())), "chat.learn");
+    let learning = |roles: &[&str]| {
+        millstream::config::Learn::Roles(roles.iter().map(|role| (*role).to_owned()).collect())
+    };
+    let mut misspelled = chat.clone();
+    misspelled.chat.learn = learning(&["assistant", "asistant"]);
+    refused(misspelled.clone(), "chat.learn");
+    // Templates may know more roles.
+    misspelled.chat.roles = [("model".to_owned(), "asistant".to_owned())].into();
+    run(async { open(&misspelled).await });
     refused(
         with(|config| (config.task, config.chat.samples) = (Task::Completion, Samples::Turns)),
         "chat.samples",

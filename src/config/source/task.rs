@@ -88,6 +88,10 @@ pub struct ChatConfig {
     pub roles: BTreeMap<String, String>,
 }
 
+/// The roles that templates know.
+pub(crate) const ROLES: [&str; 7] =
+    ["system", "developer", "user", "assistant", "tool", "function", "ipython"];
+
 /// What records and messages have fields for.
 const FIELDS: [&str; 5] = ["role", "content", "tools", "prompt", "completion"];
 
@@ -106,7 +110,18 @@ impl ChatConfig {
                 let problem = "no role, so nothing would be learned from; name some, such as \"assistant\"";
                 return wrong("learn", problem.to_owned());
             }
-            Learn::All | Learn::Last | Learn::Roles(_) => {}
+            Learn::Roles(roles) => {
+                let is_known =
+                    |role: &str| ROLES.contains(&role) || self.roles.values().any(|other| other == role);
+                if let Some(role) = roles.iter().find(|role| !is_known(role)) {
+                    let problem = format!(
+                        "no message has the role {role:?}; the roles are {}, and what chat.roles makes of others",
+                        ROLES.join(", ")
+                    );
+                    return wrong("learn", problem);
+                }
+            }
+            Learn::All | Learn::Last => {}
         }
         if let Some(TurnConfig { begin, end }) = &self.turn {
             for (name, text) in [("turn.begin", begin), ("turn.end", end)] {

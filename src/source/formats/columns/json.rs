@@ -95,9 +95,12 @@ fn write_nested(values: &dyn Array, row: usize, out: &mut Vec<u8>, most: usize) 
     Ok(())
 }
 
+/// A struct is an object without the fields that are null: it has those of all rows. Nulls within JSON stay.
 fn write_struct(values: &StructArray, row: usize, out: &mut Vec<u8>, most: usize) -> Result<(), String> {
     out.push(b'{');
-    for (nth, (field, values)) in values.fields().iter().zip(values.columns()).enumerate() {
+    let columns = values.fields().iter().zip(values.columns());
+    let there = columns.filter(|(_, values)| cell(values, row) != Scalar::Null);
+    for (nth, (field, values)) in there.enumerate() {
         if out.len() > most {
             break;
         }
@@ -230,7 +233,7 @@ mod tests {
         list.append(true);
         list.append(true);
         list.append(false);
-        let expected = json!([{"role": "user", "weight": 1}, {"role": null, "weight": null}]);
+        let expected = json!([{"role": "user", "weight": 1}, {}]);
         assert_eq!(written(&list.finish(), false), [expected, json!([]), Value::Null]);
 
         let mut map = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
