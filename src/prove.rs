@@ -33,7 +33,8 @@
 //! - `kept`: what the template drops or changes
 //! - `spans`: which bytes ids stand for
 //! - `judge`: ids and mask against what they must be
-//! - `samples`: which of a record's samples ids are of
+//! - `samples`: which text of a record ids are of
+//! - `ranges`: which ranges are at a place
 //! - `mistakes`: names for wrong texts
 //! - `fault`: the faults
 //! - `documents`: documents from the pieces of batches
@@ -63,6 +64,7 @@ mod judge;
 mod kept;
 mod learned;
 mod mistakes;
+mod ranges;
 mod regions;
 mod samples;
 mod spans;
@@ -78,7 +80,7 @@ pub use fault::{Fault, FaultKind};
 use judge::{Delivered, Judged, Rules};
 pub use kept::{Kept, Missing};
 pub use learned::learned;
-use samples::judge_any;
+use samples::judge_record;
 use spans::Ids;
 
 /// What was proved so far.
@@ -98,7 +100,9 @@ pub struct Proof {
     pub turns: u64,
     /// How many of them end with their text or content, without a token that stops generation.
     pub open_turns: u64,
-    /// How many of them have white space learned behind the token that ends them, which the model never writes.
+    /// Of how many others only parts are learned from, as these parts say themselves.
+    pub partial_turns: u64,
+    /// How many turns have white space learned behind the token that ends them, which the model never writes.
     pub blanks: u64,
     /// How many turns were not found in their text, so that nothing is known of their mask.
     pub lost: u64,
@@ -114,6 +118,7 @@ pub struct Prover {
     tokenizer: Arc<dyn Tokenizer>,
     special: HashMap<u32, String>,
     parses: bool,
+    renders_prompts: bool,
     pad: u32,
     sources: Vec<Option<Records>>,
     documents: Documents,
@@ -169,6 +174,7 @@ impl Prover {
             special,
             tokenizer,
             parses: config.tokenizer.special_tokens == SpecialTokens::Parse,
+            renders_prompts: true,
             pad,
             sources,
             documents: Documents::new(config.pipeline.pack == PackRule::Concat),
@@ -180,6 +186,15 @@ impl Prover {
     #[must_use]
     pub fn within_stream(mut self) -> Self {
         self.documents = self.documents.within_stream();
+        self
+    }
+
+    /// Looks for faults and counts [`Borders`], and proves nothing: all turns of a conversation are taken to have the same
+    /// prompt. So each conversation is rendered a few times, and not once for each of its turns. Only one that seems to
+    /// have a fault is proved.
+    #[must_use]
+    pub fn at_a_glance(mut self) -> Self {
+        self.renders_prompts = false;
         self
     }
 
@@ -260,21 +275,31 @@ impl Prover {
                 return Err((Finding::of_rows(FaultKind::BeginsInside, problem), piece));
             }
         };
-        let samples = match (&self.sources[key.0], &record) {
+        let read = match (&self.sources[key.0], &record) {
             (Some(records), Some(record)) => {
-                records.reader.samples(record).ok().map(|samples| (records, samples))
+                records.reader.record(record).ok().map(|record| (records, record))
             }
             _ => None,
         };
-        let Some((records, samples)) = samples else {
+        let Some((records, record)) = read else {
             self.proof.unproved += 1;
             return Ok(());
         };
         let ids = Ids { tokenizer: &*self.tokenizer, special: &self.special };
-        let rules = Rules { ids, parses: self.parses, truncate: records.truncate, pad: self.pad };
+        let rules = Rules {
+            ids,
+            renders_prompts: self.renders_prompts,
+            parses: self.parses,
+            truncate: records.truncate,
+            pad: self.pad,
+        };
         let delivered = Delivered { ids: &gathered.ids, learned: &gathered.learned, is_whole };
-        let (expected, judged) =
-            judge_any(&samples, &records.ends, &delivered, &rules).map_err(|finding| (finding, piece))?;
+        let judge = |rules| judge_record(&record, &records.ends, &delivered, rules);
+        let judged = match judge(&rules) {
+            Err(_) if !self.renders_prompts => judge(&Rules { renders_prompts: true, ..rules }),
+            judged => judged,
+        };
+        let (expected, judged) = judged.map_err(|finding| (finding, piece))?;
         if !is_whole && judged.end < expected.text.len() {
             self.documents.keep(key, gathered);
             return Ok(());
@@ -295,6 +320,7 @@ impl Proof {
         self.documents += 1;
         self.turns += judged.turns;
         self.open_turns += judged.open_turns;
+        self.partial_turns += judged.partial_turns;
         self.blanks += judged.blanks;
         self.lost += expected.lost as u64;
         self.kept.add(&expected.kept);

@@ -47,6 +47,7 @@ mod tests;
 
 pub(crate) use again::Again;
 pub use chat_template::{ChatPrompt, ChatTemplate};
+pub(crate) use structure::REASONING as REASONING_TAGS;
 
 use chat::{Chat, Settings};
 use completion::Completion;

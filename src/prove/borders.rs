@@ -27,7 +27,7 @@ impl Borders {
     /// Counts the borders of one document. Special tokens separate texts anyway.
     pub(super) fn count(&mut self, expected: &Expected, ids: &Ids<'_>) {
         let text = &expected.text;
-        for place in expected.turns.iter().map(|turn| turn.start.end) {
+        for place in expected.turns.iter().filter(|turn| turn.parts.is_empty()).map(|turn| turn.start.end) {
             let before = &text[text.floor_char_boundary(place.saturating_sub(SIDE))..place];
             let behind = &text[place..text.ceil_char_boundary((place + SIDE).min(text.len()))];
             let special = || ids.special.values().map(|special| &**special);

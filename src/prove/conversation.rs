@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::bounded;
 use crate::config::{Learn, Samples, SourceConfig, Task, TokenizerConfig};
 use crate::error::Result;
+pub(super) use crate::render::REASONING_TAGS;
 use crate::render::{Again, Outcome, RenderError, Renderer};
 
 /// The longest file that says which tokens end texts, in bytes.
@@ -41,8 +42,8 @@ pub(super) struct Conversation {
     pub(super) tools: Vec<Value>,
     /// Whether each message is to be learned from, as the config and the message itself say.
     pub(super) learned: Vec<bool>,
-    /// Whether parts of its content say themselves whether they are learned from: then nothing is known of its bytes.
-    pub(super) in_parts: Vec<bool>,
+    /// Whether the parts of each message's content are, if they say so themselves.
+    pub(super) own_of_parts: Vec<Vec<Option<bool>>>,
     /// The first message that no sample before it has.
     pub(super) first: usize,
     /// Its template, with the conversation's own tools and arguments.
@@ -50,21 +51,30 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    /// Its samples, if each turn is one: what is said up to a message that is learned from, and only that is.
-    pub(super) fn turns(&self) -> Vec<Self> {
-        let mut first = 0;
-        let ends =
-            (0..self.messages.len()).filter(|message| self.learned[*message] || self.in_parts[*message]);
-        let of_last = |flags: &[bool], end| (0..=end).map(|message| message == end && flags[end]).collect();
-        let sample = |end: usize| Self {
+    /// Whether parts of a message say themselves whether they are learned from.
+    pub(super) fn is_in_parts(&self, message: usize) -> bool {
+        self.own_of_parts[message].iter().any(Option::is_some)
+    }
+
+    /// The messages that are learned from, at least in part. If each turn is a sample, they end the samples.
+    pub(super) fn ends(&self) -> Vec<usize> {
+        let is_end = |message: &usize| self.learned[*message] || self.is_in_parts(*message);
+        (0..self.messages.len()).filter(is_end).collect()
+    }
+
+    /// Sample `nth` of those with these ends: what is said up to its end, and only that is learned from.
+    pub(super) fn turn(&self, ends: &[usize], nth: usize) -> Self {
+        let end = ends[nth];
+        let mut own_of_parts = vec![Vec::new(); end];
+        own_of_parts.push(self.own_of_parts[end].clone());
+        Self {
             messages: self.messages[..=end].to_vec(),
             tools: self.tools.clone(),
-            learned: of_last(&self.learned, end),
-            in_parts: of_last(&self.in_parts, end),
-            first: std::mem::replace(&mut first, end + 1),
+            learned: (0..=end).map(|message| message == end && self.learned[end]).collect(),
+            own_of_parts,
+            first: nth.checked_sub(1).map_or(0, |before| ends[before] + 1),
             engine: self.engine.clone(),
-        };
-        ends.map(sample).collect()
+        }
     }
 }
 
@@ -76,10 +86,13 @@ pub(super) struct Completion {
     pub(super) prompt: String,
 }
 
-/// What a record is, or one of its samples.
+/// What a record is.
 #[derive(Debug)]
-pub(super) enum Sample {
+pub(super) enum Record {
+    /// A conversation, as one text.
     Conversation(Conversation),
+    /// A conversation of which each turn is a sample.
+    Turns(Conversation),
     Completion(Completion),
 }
 
@@ -116,29 +129,28 @@ impl Reader {
         ends
     }
 
-    /// The samples of a record, or why it cannot be rendered. One of which nothing is learned is a sample too.
-    pub(super) fn samples(&self, record: &str) -> Result<Vec<Sample>, RenderError> {
+    /// Understands a record, or says why it cannot be rendered.
+    pub(super) fn record(&self, record: &str) -> Result<Record, RenderError> {
         if let Some(again) = self.renderer.again(record)? {
             let messages = again.messages();
             let whole = Conversation {
                 learned: learned(&self.learn, &messages, &again.own(), again.first()),
                 tools: again.tools(),
-                in_parts: again.in_parts(),
+                own_of_parts: again.own_of_parts(),
                 first: 0,
                 engine: Arc::new(again),
                 messages,
             };
-            let mut samples = if self.samples == Samples::Turns { whole.turns() } else { Vec::new() };
-            if samples.is_empty() {
-                samples.push(whole);
-            }
-            return Ok(samples.into_iter().map(Sample::Conversation).collect());
+            return Ok(match self.samples == Samples::Turns && !whole.ends().is_empty() {
+                true => Record::Turns(whole),
+                false => Record::Conversation(whole),
+            });
         }
         let text = match self.renderer.render(record, [0; 3])?.pop() {
             Some(Outcome::Text(rendered)) => rendered.text,
             Some(Outcome::LeftOut(_)) | None => String::new(),
         };
-        Ok(vec![Sample::Completion(Completion { text, prompt: self.renderer.prompt_of(record)? })])
+        Ok(Record::Completion(Completion { text, prompt: self.renderer.prompt_of(record)? }))
     }
 }
 

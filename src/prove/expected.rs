@@ -1,19 +1,22 @@
 //! What the delivered ids of a record must stand for, and which of its bytes the model writes.
 //!
-//! For each turn the conversation up to it is rendered with the template's prompt for the next one. If the whole text
+//! For each turn the conversation up to it is rendered with the template's prompt for the next one: a conversation of `n`
+//! turns costs `n` renders, so time grows with the square of its length, and nothing else does. If the whole text
 //! begins with that, the turn begins where it ends. Templates that drop earlier reasoning render the earlier messages
 //! otherwise then: the end of the prompt is looked for before the turn's content, and the difference is noted. The turn
 //! ends with the first token behind its content that stops generation.
 //!
-//! No prompt announces the turns of other roles. Such a turn is the message's content and the token right behind it.
+//! No prompt announces the turns of other roles. Such a turn is the message's content and the token right behind it. Of a
+//! message whose parts say themselves whether they are learned from, these parts are known, and the token that ends it.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use serde_json::Value;
 
-use super::conversation::{Completion, Conversation, Engine, role};
+use super::conversation::{Completion, Conversation, Edit, Engine, REASONING_TAGS, role};
 use super::kept::{Kept, contents};
-use super::regions::regions;
+use super::regions::{Place, regions};
 use super::spans::Ids;
 
 /// The text of a record, and who has written what in it.
@@ -26,6 +29,8 @@ pub(super) struct Expected {
     pub(super) contents: Vec<Content>,
     /// The roles of the messages.
     pub(super) roles: Vec<String>,
+    /// Whether the template looks for the tags of reasoning in the assistant's contents: then it writes them itself.
+    pub(super) reads_tags: bool,
     /// What the template dropped or changed.
     pub(super) kept: Kept,
     /// The spellings of the tokens that stop generation.
@@ -49,6 +54,8 @@ pub(super) struct Turn {
     pub(super) prompt: usize,
     /// The token that ends it; `None` if there is none.
     pub(super) stop: Option<String>,
+    /// The parts that say themselves whether they are learned from, and whether they are.
+    pub(super) parts: Vec<(Range<usize>, bool)>,
 }
 
 impl Turn {
@@ -71,23 +78,26 @@ pub(super) struct Content {
 }
 
 impl Expected {
-    /// What a conversation without its messages in `without` must become.
+    /// What the messages of a conversation with the numbers `left` must become, which are rendered to `text`. Unless the
+    /// prompt of each turn is rendered, all turns are taken to have the same one.
     pub(super) fn of_conversation(
         conversation: &Conversation,
+        left: &[usize],
+        text: String,
         ends: &[String],
         ids: Ids<'_>,
-        without: Range<usize>,
-    ) -> Result<Self, String> {
-        let left: Vec<usize> =
-            (0..conversation.messages.len()).filter(|index| !without.contains(index)).collect();
-        let text = conversation.engine.render(&left, &[], false)?;
-        let regions = regions(conversation, &left, &text);
+        renders_prompts: bool,
+    ) -> Self {
+        let places: Vec<_> = left.iter().map(|message| Place::of_content(conversation, *message)).collect();
+        let regions = regions(conversation, left, &text, &places);
+        let engine = &*conversation.engine;
+        let (same, opening) = (OnceCell::new(), OnceCell::new());
         let turns =
-            Turns { engine: &*conversation.engine, left: &left, text: &text, regions: &regions, ends, ids };
+            Turns { engine, left, text: &text, regions: &regions, ends, ids, renders_prompts, same, opening };
         // What earlier samples have is counted there.
         let new: Vec<usize> = left.iter().copied().filter(|index| *index >= conversation.first).collect();
         let (mut found, mut lost, mut kept) = (Vec::<Turn>::new(), 0, Kept::of(conversation, &new, &text));
-        let is_learned = |message: usize| conversation.learned[message] || conversation.in_parts[message];
+        let is_learned = |message: usize| conversation.learned[message] || conversation.is_in_parts(message);
         for nth in (0..left.len()).filter(|nth| is_learned(left[*nth])) {
             let message = &conversation.messages[left[nth]];
             let behind = found.last().map_or(0, |turn| turn.end.start);
@@ -101,26 +111,23 @@ impl Expected {
                 _ => turns.content(nth, message),
             };
             match turn {
-                Some(mut turn) => {
-                    if conversation.in_parts[turn.message] {
-                        turn.start.end = turn.end.start;
-                    }
-                    found.push(turn);
-                }
+                Some(turn) => found.push(turn),
                 None => lost += 1,
             }
         }
+        add_parts(conversation, left, &text, &mut found);
         let contents =
             left.iter().zip(regions).filter_map(|(&message, place)| Some(Content { message, place: place? }));
-        Ok(Self {
+        Self {
             contents: contents.collect(),
             turns: found,
             roles: conversation.messages.iter().map(|message| role(message).to_owned()).collect(),
+            reads_tags: reads_tags(conversation, left, &text),
             kept,
             ends: ends.to_vec(),
             lost,
             text,
-        })
+        }
     }
 
     /// What a prompt with its completion must become.
@@ -142,6 +149,7 @@ impl Expected {
             end: text.len()..text.len(),
             prompt: 0,
             stop,
+            parts: Vec::new(),
         });
         expected
     }
@@ -150,6 +158,51 @@ impl Expected {
 /// Whether any text of a message's content is in the text.
 fn is_rendered(message: &Value, text: &str) -> bool {
     contents(message).iter().any(|content| !content.is_empty() && text.contains(content.trim()))
+}
+
+/// Finds the parts of turns that say themselves whether they are learned from. Nothing else of such a turn is certain but
+/// the token that ends it.
+fn add_parts(conversation: &Conversation, left: &[usize], text: &str, turns: &mut [Turn]) {
+    let (mut flags, mut places) = (Vec::new(), Vec::new());
+    for (nth, turn) in turns.iter_mut().enumerate() {
+        let message = turn.message;
+        if !conversation.is_in_parts(message) {
+            continue;
+        }
+        let is_learned = conversation.learned[message];
+        let stop = turn.stop.as_ref().filter(|_| is_learned).map_or(0, String::len);
+        turn.start.end = turn.end.start.saturating_sub(stop).max(turn.start.end);
+        for (part, own) in conversation.own_of_parts[message].iter().enumerate() {
+            flags.push((nth, own.unwrap_or(is_learned)));
+            places.push(Place::of_part(conversation, message, part));
+        }
+    }
+    for ((nth, is_learned), place) in flags.into_iter().zip(regions(conversation, left, text, &places)) {
+        turns[nth].parts.extend(place.map(|place| (place, is_learned)));
+    }
+}
+
+/// Whether the template renders the assistant's contents otherwise if their tags of reasoning are other letters.
+fn reads_tags(conversation: &Conversation, left: &[usize], text: &str) -> bool {
+    let without = |text: &str| {
+        let other = |text: String, tag: &&str| text.replace(*tag, &"z".repeat(tag.len()));
+        REASONING_TAGS.iter().fold(text.to_owned(), other)
+    };
+    let mut edits = Vec::new();
+    for &message in left.iter().filter(|index| role(&conversation.messages[**index]) == "assistant") {
+        let content = &conversation.messages[message]["content"];
+        let parts = content.as_array().into_iter().flatten().enumerate();
+        let parts = parts.map(|(part, content)| (Some(part), &content["text"]));
+        for (part, content) in parts.chain([(None, content)]) {
+            let Some(content) = content.as_str() else { continue };
+            let other = without(content);
+            if other != content {
+                edits.push(Edit { message, part, text: other });
+            }
+        }
+    }
+    let render = || conversation.engine.render(left, &edits, false);
+    !edits.is_empty() && render().map_or(true, |other| without(&other) != without(text))
 }
 
 /// The turns of a rendered conversation.
@@ -161,24 +214,30 @@ struct Turns<'a> {
     regions: &'a [Option<Range<usize>>],
     ends: &'a [String],
     ids: Ids<'a>,
+    /// Whether the prompt of each turn is rendered.
+    renders_prompts: bool,
+    /// The prompt that turns were found to have, if it is the same for all so far.
+    same: OnceCell<String>,
+    /// The prompt behind the first messages that have one.
+    opening: OnceCell<Option<String>>,
 }
 
 impl Turns<'_> {
     /// The assistant's turn `nth`, which begins behind byte `behind`, and whether the text before it is what the model sees when it
     /// writes. `None` if its beginning is not found.
     fn turn(&self, nth: usize, behind: usize) -> Option<(Turn, bool)> {
-        let (base, prompt) = self.prompt(nth);
-        let opening = match (&base, &prompt) {
-            (Some(base), Some(prompt)) => prompt.strip_prefix(&**base).unwrap_or_default(),
-            _ => "",
-        };
+        let prompt = self.renders_prompts.then(|| self.render(nth, true)).flatten();
+        let opening = prompt.as_deref().and_then(|prompt| self.opening_of(nth, prompt));
+        let opening = opening.unwrap_or_default();
         let (start, is_as_prompted) = match &prompt {
             Some(prompt) if self.text.starts_with(&**prompt) => (prompt.len()..prompt.len(), true),
-            _ => (self.search(nth, behind, &self.opening(nth, opening)?)?, false),
+            _ if opening.is_empty() => (self.search(nth, behind, self.any_opening()?)?, false),
+            _ => (self.search(nth, behind, &opening)?, false),
         };
         let (end, stop) = self.end(nth, start.end);
         let (message, prompt) = (self.left[nth], opening.len());
-        Some((Turn { message, is_prompted: true, start, end, prompt, stop }, is_as_prompted))
+        let turn = Turn { message, is_prompted: true, start, end, prompt, stop, parts: Vec::new() };
+        Some((turn, is_as_prompted))
     }
 
     /// Turn `nth` of another role: the content of its message, with the token behind it. White space at the content's
@@ -203,7 +262,8 @@ impl Turns<'_> {
             None => (place.end..close, None),
         };
         let message = self.left[nth];
-        Some(Turn { message, is_prompted: false, start: begin..known, end, prompt: 0, stop })
+        let start = begin..known;
+        Some(Turn { message, is_prompted: false, start, end, prompt: 0, stop, parts: Vec::new() })
     }
 
     /// The token at byte `at`, or one that stops generation and has only white space before it; and where it stands.
@@ -219,23 +279,35 @@ impl Turns<'_> {
         here.or_else(|| Some((at + blank, apart.max_by_key(longest)?)))
     }
 
-    /// The messages before turn `nth`, without and with the prompt for it, as far as the template renders them.
-    fn prompt(&self, nth: usize) -> (Option<String>, Option<String>) {
-        let render = |prompt| self.engine.render(&self.left[..nth], &[], prompt).ok();
-        (render(false), render(true))
+    /// The messages before turn `nth`, maybe with the prompt for it, as far as the template renders them.
+    fn render(&self, nth: usize, prompt: bool) -> Option<String> {
+        self.engine.render(&self.left[..nth], &[], prompt).ok()
     }
 
-    /// The template's prompt for a turn: `known`, or that behind the first messages that have one.
-    fn opening(&self, nth: usize, known: &str) -> Option<String> {
-        if !known.is_empty() {
-            return Some(known.to_owned());
+    /// What `prompt` has behind the messages before turn `nth`.
+    fn opening_of(&self, nth: usize, prompt: &str) -> Option<String> {
+        // Most templates have one prompt, and most texts begin with it.
+        if let Some(same) =
+            self.same.get().filter(|same| self.text.starts_with(prompt) && prompt.ends_with(&***same))
+        {
+            return Some(same.clone());
         }
-        (1..=self.left.len()).filter(|of| *of != nth).find_map(|of| match self.prompt(of) {
-            (Some(base), Some(prompt)) => {
-                prompt.strip_prefix(&*base).filter(|opening| !opening.is_empty()).map(str::to_owned)
-            }
-            _ => None,
-        })
+        let opening = prompt.strip_prefix(&*self.render(nth, false)?)?.to_owned();
+        Some(opening)
+            .filter(|opening| !opening.is_empty())
+            .inspect(|opening| _ = self.same.set(opening.clone()))
+    }
+
+    /// The template's prompt behind the first messages that have one.
+    fn any_opening(&self) -> Option<&str> {
+        let find = || {
+            (1..=self.left.len()).find_map(|nth| {
+                let prompt = self.render(nth, true)?;
+                let opening = prompt.strip_prefix(&*self.render(nth, false)?)?;
+                Some(opening.to_owned()).filter(|opening| !opening.is_empty())
+            })
+        };
+        self.opening.get_or_init(find).as_deref()
     }
 
     /// Where turn `nth` begins: behind the last place of the prompt before its content. Where the text has only the

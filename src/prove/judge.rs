@@ -5,9 +5,10 @@
 
 use std::ops::Range;
 
-use super::expected::{Expected, Turn};
+use super::conversation::REASONING_TAGS;
+use super::expected::{Content, Expected, Turn};
 use super::fault::{FaultKind, Finding};
-use super::mistakes::named;
+use super::ranges::{Ranges, overlaps};
 use super::spans::Ids;
 use crate::config::Truncate;
 use crate::source::{excerpt, listed};
@@ -32,6 +33,8 @@ pub(super) struct Delivered<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules<'a> {
     pub(super) ids: Ids<'a>,
+    /// Whether the prompt of each turn is rendered. Otherwise a fault may be none.
+    pub(super) renders_prompts: bool,
     /// Whether special tokens in contents are parsed.
     pub(super) parses: bool,
     pub(super) truncate: Truncate,
@@ -46,47 +49,54 @@ pub(super) struct Judged {
     pub(super) turns: u64,
     /// How many of them end without a token that stops generation: the text ends there, or they are another role's.
     pub(super) open_turns: u64,
+    /// Of how many others only parts are learned from.
+    pub(super) partial_turns: u64,
     /// How many have white space learned behind their end.
     pub(super) blanks: u64,
     /// Up to which byte of the text the ids reach.
     pub(super) end: usize,
 }
 
-/// Proves one document, or finds what is wrong. `one_by_one` is the text of messages that were rendered one by one.
+/// Proves one document, or finds what is wrong. `None` if the ids are of another text.
 pub(super) fn judge(
     expected: &Expected,
     delivered: &Delivered<'_>,
     rules: &Rules<'_>,
-    one_by_one: impl FnOnce() -> Option<String>,
-) -> Result<Judged, Finding> {
+) -> Option<Result<Judged, Finding>> {
     if expected.turns.is_empty() && expected.lost == 0 {
-        return Err(no_turn(expected));
+        return Some(Err(no_turn(expected)));
     }
-    let Some(spans) = spans(expected, delivered, rules) else {
-        return Err(named(expected, &rules.ids.text(delivered.ids), one_by_one));
-    };
+    let cuts: Vec<usize> = expected.turns.iter().map(|turn| turn.start.end).collect();
+    let spans = spans(&expected.text, &cuts, delivered, rules)?;
     let (begin, end) = (spans.first().map_or(0, |span| span.start), spans.last().map_or(0, |span| span.end));
     let is_cut = begin > 0 || delivered.is_whole && end < expected.text.len();
-    if is_cut && begin == 0 && rules.truncate != Truncate::End {
-        return Err(named(expected, &expected.text[..end], one_by_one));
-    }
-    let judge = Judge { expected, delivered, rules, spans: &spans };
-    judge.special()?;
-    judge.mask(is_cut)?;
-    judge.ends(end)
+    let at = Ranges::new(spans.iter().cloned());
+    let judge = Judge { expected, delivered, rules, spans: &spans, at };
+    Some(judge.special().and_then(|()| judge.mask(is_cut)).and_then(|()| judge.ends(end)))
 }
 
-/// The bytes that the ids stand for: those of the whole text, or those that were left of it.
-fn spans(expected: &Expected, delivered: &Delivered<'_>, rules: &Rules<'_>) -> Option<Vec<Range<usize>>> {
-    let cuts: Vec<usize> = expected.turns.iter().map(|turn| turn.start.end).collect();
-    let spans = |from| rules.ids.spans(delivered.ids, &expected.text, from, &cuts).ok();
-    spans(0).or_else(|| {
-        let text = rules.ids.text(delivered.ids);
-        // Its first id may be the rest of a character.
-        let text = text.trim_start_matches(char::REPLACEMENT_CHARACTER);
-        let is_rest = rules.truncate == Truncate::Start && expected.text.ends_with(text);
-        spans(is_rest.then(|| expected.text.len() - text.len())?)
-    })
+/// Whether the ids may be those of a text, whatever its turns are.
+pub(super) fn fits(text: &str, delivered: &Delivered<'_>, rules: &Rules<'_>) -> bool {
+    spans(text, &[], delivered, rules).is_some() || !rules.ids.is_exact(text)
+}
+
+/// The bytes of a text that the ids stand for: all of them, or those that were left.
+fn spans(
+    text: &str,
+    cuts: &[usize],
+    delivered: &Delivered<'_>,
+    rules: &Rules<'_>,
+) -> Option<Vec<Range<usize>>> {
+    let spans = |from| rules.ids.spans(delivered.ids, text, from, cuts).ok();
+    if let Some(spans) = spans(0) {
+        let is_cut = delivered.is_whole && spans.last().map_or(0, |span| span.end) < text.len();
+        return (!is_cut || rules.truncate == Truncate::End).then_some(spans);
+    }
+    let found = rules.ids.text(delivered.ids);
+    // Its first id may be the rest of a character.
+    let found = found.trim_start_matches(char::REPLACEMENT_CHARACTER);
+    let is_rest = rules.truncate == Truncate::Start && text.ends_with(found);
+    spans(is_rest.then(|| text.len() - found.len())?)
 }
 
 /// The fault of a document that has no turn to learn from.
@@ -102,6 +112,8 @@ struct Judge<'a> {
     rules: &'a Rules<'a>,
     /// The bytes of each id.
     spans: &'a [Range<usize>],
+    /// The same, to search.
+    at: Ranges,
 }
 
 impl Judge<'_> {
@@ -110,15 +122,20 @@ impl Judge<'_> {
         Finding { kind, bytes, message, problem }
     }
 
-    /// No special token stands for a content's text.
+    /// No special token stands for a content's text, but for tags that the template looks for there.
     fn special(&self) -> Result<(), Finding> {
         if self.rules.parses {
             return Ok(());
         }
+        let places = Ranges::new(self.expected.contents.iter().map(|content| content.place.clone()));
         for (id, span) in self.delivered.ids.iter().zip(self.spans) {
-            let within = |place: &Range<usize>| place.start <= span.start && span.end <= place.end;
-            let of = self.expected.contents.iter().find(|content| within(&content.place));
-            if let (Some(_), Some(of)) = (self.rules.ids.special.get(id), of) {
+            let Some(spelling) = self.rules.ids.special.get(id) else { continue };
+            let is_tag = self.expected.reads_tags && REASONING_TAGS.contains(&&**spelling);
+            let is_wrong = |content: &&Content| {
+                let is_within = content.place.start <= span.start && span.end <= content.place.end;
+                is_within && !(is_tag && self.expected.roles[content.message] == "assistant")
+            };
+            if let Some(of) = places.at(span).map(|nth| &self.expected.contents[nth]).find(is_wrong) {
                 let what = format!("the text of a content has become the special token {id}");
                 return Err(self.finding(FaultKind::SpecialInContent, span.clone(), Some(of.message), &what));
             }
@@ -128,12 +145,23 @@ impl Judge<'_> {
 
     /// Whether each id must be learned from; `None` where it may be either.
     fn wanted(&self) -> Vec<Option<bool>> {
-        let overlaps = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
+        let turns = &self.expected.turns;
+        let of_turns = Ranges::new(turns.iter().map(|turn| turn.start.start..turn.end.end));
+        let parts: Vec<&(Range<usize>, bool)> = turns.iter().flat_map(|turn| &turn.parts).collect();
+        let of_parts = Ranges::new(parts.iter().map(|(place, _)| place.clone()));
         // White space behind a turn may be learned from, but not with the text behind that.
         let is_blank =
             |span: &Range<usize>, turn: &Turn| turn.end.start <= span.start && span.end <= turn.end.end;
         let wanted = |span: &Range<usize>| {
-            let mut turns = self.expected.turns.iter();
+            let mut parts =
+                of_parts.at(span).map(|nth| parts[nth]).filter(|(place, _)| overlaps(span, place));
+            if let Some((place, _)) = parts.clone().next() {
+                // An id is learned from if any of its bytes is.
+                let is_learned = parts.any(|(_, is_learned)| *is_learned);
+                let is_within = place.start <= span.start && span.end <= place.end;
+                return (is_learned || is_within).then_some(is_learned);
+            }
+            let mut turns = of_turns.at(span).map(|nth| &turns[nth]);
             let is_either = |turn: &Turn| {
                 let is_end = if turn.is_prompted { is_blank(span, turn) } else { overlaps(span, &turn.end) };
                 is_end || overlaps(span, &turn.start)
@@ -141,7 +169,7 @@ impl Judge<'_> {
             // Near a turn that was not found, nothing is known.
             let is_known = self.expected.lost == 0 && !span.is_empty();
             match () {
-                () if turns.clone().any(|turn| overlaps(span, &turn.written())) => Some(true),
+                () if turns.clone().any(|turn| is_written(span, turn)) => Some(true),
                 () if turns.any(is_either) || !is_known => None,
                 () => Some(false),
             }
@@ -177,9 +205,11 @@ impl Judge<'_> {
             let beside = |index: usize| index.checked_add_signed(*by).and_then(|index| learned.get(index));
             (0..wanted.len()).all(|index| beside(index).is_none_or(|there| !differs((&wanted[index], there))))
         };
-        // What was shifted is also learned from where the model writes nothing.
+        // What was shifted is learned from where the model writes nothing, and is not where it begins or ends to write.
         let is_beside = wanted.iter().zip(learned).any(|(wanted, learned)| *learned && *wanted != Some(true));
-        if let Some(by) = SHIFTS.iter().find(|by| is_beside && is_shifted(by)) {
+        let is_missing =
+            wanted.iter().zip(learned).any(|(wanted, learned)| !learned && *wanted == Some(true));
+        if let Some(by) = SHIFTS.iter().find(|by| is_beside && is_missing && is_shifted(by)) {
             let what = format!(
                 "the mask stands {} {} too {}",
                 by.abs(),
@@ -204,21 +234,22 @@ impl Judge<'_> {
 
     /// The ids that overlap what the model certainly writes in a turn.
     fn of_turn(&self, turn: &Turn) -> impl Iterator<Item = usize> {
-        let written = turn.written();
-        let overlaps = move |span: &Range<usize>| span.start < written.end && written.start < span.end;
-        self.spans.iter().enumerate().filter(move |(_, span)| overlaps(span)).map(|(index, _)| index)
+        self.at.at(&turn.written()).filter(|index| is_written(&self.spans[*index], turn))
     }
 
     fn is_masked(&self, turn: &Turn) -> bool {
-        self.of_turn(turn).all(|index| !self.delivered.learned[index])
+        let mut ids = self.of_turn(turn).peekable();
+        ids.peek().is_some() && ids.all(|index| !self.delivered.learned[index])
     }
 
     /// The fault of id `wrong`, which should be learned from.
     fn not_learned(&self, wrong: usize) -> Finding {
         let span = self.spans[wrong].clone();
-        let of = self.expected.turns.iter().find(|turn| self.of_turn(turn).any(|index| index == wrong));
+        let of = self.expected.turns.iter().find(|turn| is_written(&span, turn));
         let Some(turn) = of else {
-            return self.finding(FaultKind::PartMasked, span, None, "this is not learned from");
+            let has = |turn: &&Turn| turn.parts.iter().any(|(place, _)| overlaps(&span, place));
+            let message = self.expected.turns.iter().find(has).map(|turn| turn.message);
+            return self.finding(FaultKind::PartMasked, span, message, "this is not learned from");
         };
         let (message, stop) = (Some(turn.message), turn.stop.as_ref().map_or(0, String::len));
         if self.is_masked(turn) {
@@ -249,8 +280,13 @@ impl Judge<'_> {
         let is_wrong = |index: &usize| wanted[*index] == Some(false) && self.delivered.learned[*index];
         let last = (wrong..wanted.len()).take_while(is_wrong).last().unwrap_or(wrong);
         let bytes = self.spans[wrong].start..self.spans[last].end;
-        let overlaps = |place: &Range<usize>| place.start < bytes.end && bytes.start < place.end;
-        if let Some(content) = self.expected.contents.iter().find(|content| overlaps(&content.place)) {
+        let is_masked = |(place, is_learned): &(Range<usize>, bool)| !is_learned && overlaps(&bytes, place);
+        if let Some(turn) = self.expected.turns.iter().find(|turn| turn.parts.iter().any(is_masked)) {
+            let what = "a part of a message is learned from that is not to be";
+            return self.finding(FaultKind::MessageLearned, bytes, Some(turn.message), what);
+        }
+        let is_of = |content: &&Content| overlaps(&bytes, &content.place);
+        if let Some(content) = self.expected.contents.iter().find(is_of) {
             let role = &*self.expected.roles[content.message];
             let bytes = content.place.start.max(bytes.start)..content.place.end.min(bytes.end);
             let (kind, what) = match TOOLS.contains(&role) {
@@ -285,7 +321,11 @@ impl Judge<'_> {
         let mut judged = Judged { end, ..Judged::default() };
         for turn in self.expected.turns.iter().filter(|turn| turn.end.start <= end) {
             let ids: Vec<usize> = self.of_turn(turn).collect();
-            let Some(last) = ids.last() else { continue };
+            let Some(last) = ids.last() else {
+                let is_there = |(place, is_learned): &(Range<usize>, bool)| *is_learned && place.end <= end;
+                judged.partial_turns += u64::from(turn.parts.iter().any(is_there));
+                continue;
+            };
             judged.turns += 1;
             let id = self.delivered.ids[*last];
             let is_last = turn.end.end == self.expected.text.len();
@@ -309,11 +349,19 @@ impl Judge<'_> {
                     }
                 }
             }
-            let blank = |(span, learned): (&Range<usize>, &bool)| {
-                *learned && span.start >= turn.end.start && span.end <= turn.end.end && !span.is_empty()
+            let is_blank = |index: usize| {
+                let span = &self.spans[index];
+                let is_behind = span.start >= turn.end.start && span.end <= turn.end.end && !span.is_empty();
+                is_behind && self.delivered.learned[index]
             };
-            judged.blanks += u64::from(self.spans.iter().zip(self.delivered.learned).any(blank));
+            judged.blanks += u64::from(self.at.at(&turn.end).any(is_blank));
         }
         Ok(judged)
     }
+}
+
+/// Whether the model certainly writes an id of these bytes in a turn.
+fn is_written(span: &Range<usize>, turn: &Turn) -> bool {
+    let written = turn.written();
+    !written.is_empty() && overlaps(span, &written)
 }

@@ -51,7 +51,7 @@ pub struct Kept {
 impl Kept {
     /// What is in the text of the messages with these numbers.
     pub(super) fn of(conversation: &Conversation, messages: &[usize], text: &str) -> Self {
-        let mut kept = Self::default();
+        let (mut kept, mut seen) = (Self::default(), Seen { text, at: 0 });
         for message in messages.iter().map(|index| &conversation.messages[*index]) {
             let mut reasoning = REASONING.iter().find_map(|name| message[*name].as_str());
             for content in contents(message) {
@@ -61,7 +61,7 @@ impl Kept {
                 };
                 let thought = thought.map(|thought| thought.trim_start().trim_start_matches("<think>"));
                 reasoning = reasoning.or(thought);
-                kept.content(content, thought.is_some(), text);
+                kept.content(content, thought.is_some(), &mut seen);
             }
             if let Some(reasoning) = reasoning.filter(|reasoning| !reasoning.trim().is_empty()) {
                 kept.reasoning.count(text.contains(reasoning.trim()));
@@ -76,16 +76,16 @@ impl Kept {
         kept
     }
 
-    fn content(&mut self, content: &str, is_cut: bool, text: &str) {
+    fn content(&mut self, content: &str, is_cut: bool, seen: &mut Seen<'_>) {
         let trimmed = content.trim();
         if trimmed.is_empty() {
             return;
         }
-        let is_there = text.contains(trimmed);
+        let is_there = seen.has(trimmed);
         self.contents.count(is_there);
         // The white space behind reasoning is the template's.
         if trimmed.len() < content.len() && is_there && !is_cut {
-            self.white_space.count(text.contains(content));
+            self.white_space.count(seen.has(content));
         }
     }
 
@@ -119,6 +119,23 @@ impl Kept {
             format!("{before} {missing} of {of} {behind}").trim_start().to_owned()
         })
         .collect()
+    }
+}
+
+/// A text in which the contents of messages are looked for, one after the other.
+struct Seen<'a> {
+    text: &'a str,
+    /// Where the last one was found.
+    at: usize,
+}
+
+impl Seen<'_> {
+    /// Whether the text has a part, which most likely stands behind the last one.
+    fn has(&mut self, part: &str) -> bool {
+        let behind = self.text[self.at..].find(part).map(|place| self.at + place);
+        let found = behind.or_else(|| self.text.find(part));
+        self.at = found.unwrap_or(self.at);
+        found.is_some()
     }
 }
 

@@ -1,16 +1,10 @@
 //! Names for texts that are not what the template renders.
 
-use super::expected::Expected;
 use super::fault::{FaultKind, Finding};
 use crate::source::excerpt;
 
-/// The fault of ids that stand for `found`. `one_by_one` is the text of messages that were rendered one by one.
-pub(super) fn named(
-    expected: &Expected,
-    found: &str,
-    one_by_one: impl FnOnce() -> Option<String>,
-) -> Finding {
-    let text = &expected.text;
+/// The fault of ids that stand for `found` and not for `text`. `one_by_one` is the text of messages that were rendered one by one.
+pub(super) fn named(text: &str, found: &str, one_by_one: impl FnOnce() -> Option<String>) -> Finding {
     let common = text.bytes().zip(found.bytes()).take_while(|(a, b)| a == b).count();
     let start = text.floor_char_boundary(common).min(found.floor_char_boundary(common));
     let (rendered, delivered) = (excerpt(&text[start..]), excerpt(&found[start..]));
@@ -18,7 +12,7 @@ pub(super) fn named(
         () if is_doubled(text, found) => {
             (FaultKind::DoubleBos, "the token that begins the text stands there twice")
         }
-        () if without_nulls(found) == *text => (
+        () if without_nulls(found) == text => (
             FaultKind::NullArguments,
             "arguments that are null only because the table has their column are rendered",
         ),

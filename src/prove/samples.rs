@@ -1,103 +1,158 @@
-//! Which of a record's samples ids are of: that whose text they stand for, whole or without its first turns.
+//! Which text of a record ids are of: all of it, one of its samples, or one without its first turns.
+//!
+//! The likely ones are tried first, so that a long conversation is not rendered in full for each of its turns.
 
-use std::cmp::Reverse;
 use std::ops::Range;
 
 use serde_json::Value;
 
-use super::conversation::{Completion, Conversation, Sample, role};
+use super::conversation::{Conversation, Record, role};
 use super::expected::Expected;
 use super::fault::{FaultKind, Finding};
-use super::judge::{Delivered, Judged, Rules, judge};
+use super::judge::{Delivered, Judged, Rules, fits, judge};
+use super::kept::contents;
+use super::mistakes::named;
 use crate::config::Truncate;
 
-/// Proves the ids of one of these samples of a record. Of ids that are none of them the fault is told by the most alike.
-pub(super) fn judge_any(
-    samples: &[Sample],
+/// How many samples are tried as a whole before turns are taken to have left.
+const LIKELY: usize = 8;
+
+/// How many bytes of a template may stand behind the content that a sample ends with.
+const BEHIND: usize = 256;
+
+/// About how many bytes a template writes for a message beside its content.
+const AROUND: usize = 32;
+
+type Proved = Result<(Expected, Judged), Finding>;
+
+/// Proves the ids of a record.
+pub(super) fn judge_record(
+    record: &Record,
     ends: &[String],
     delivered: &Delivered<'_>,
     rules: &Rules<'_>,
-) -> Result<(Expected, Judged), Finding> {
-    let mut order: Vec<&Sample> = samples.iter().collect();
-    if order.len() > 1 {
-        let text = rules.ids.text(delivered.ids);
-        order.sort_by_cached_key(|sample| Reverse(likeness(&sample.text(), &text)));
+) -> Proved {
+    match record {
+        Record::Conversation(whole) => whole.judge(ends, delivered, rules),
+        Record::Turns(whole) => judge_turns(whole, ends, delivered, rules),
+        Record::Completion(completion) => {
+            let expected = Expected::of_completion(completion, ends);
+            let judged = judge(&expected, delivered, rules);
+            let found = || rules.ids.text(delivered.ids);
+            let judged = judged.unwrap_or_else(|| Err(named(&expected.text, &found(), || None)));
+            judged.map(|judged| (expected, judged))
+        }
     }
-    let mut fault: Option<Finding> = None;
-    for sample in order {
-        let finding = match sample.judge(ends, delivered, rules) {
-            Err(finding) => finding,
-            proved => return proved,
-        };
+}
+
+/// Proves the ids of one of a conversation's turns. Of ids that are none of them the likeliest one tells the fault.
+fn judge_turns(
+    whole: &Conversation,
+    ends: &[String],
+    delivered: &Delivered<'_>,
+    rules: &Rules<'_>,
+) -> Proved {
+    let turns = whole.ends();
+    let order = order_of_turns(whole, &turns, &rules.ids.text(delivered.ids));
+    let (likely, may_leave) = (LIKELY.min(order.len()), rules.truncate == Truncate::Turns);
+    let tried = order[..likely].iter().map(|nth| (*nth, false));
+    let rest = match may_leave {
+        true => order.iter().map(|nth| (*nth, true)).collect::<Vec<_>>(),
+        false => order[likely..].iter().map(|nth| (*nth, false)).collect(),
+    };
+    let mut fault = None;
+    for (nth, may_leave) in tried.chain(rest) {
         // A fault of the mask tells that the text is that of the sample.
-        if fault
-            .as_ref()
-            .is_none_or(|fault| fault.kind == FaultKind::OtherText && finding.kind != FaultKind::OtherText)
-        {
-            fault = Some(finding);
+        match whole.turn(&turns, nth).try_judge(ends, delivered, rules, may_leave) {
+            Some(Err(finding)) => _ = fault.get_or_insert(finding),
+            Some(proved) => return proved,
+            None => {}
         }
     }
-    Err(fault.unwrap_or_else(|| Finding::refused(String::new())))
+    Err(fault.unwrap_or_else(|| whole.turn(&turns, order[0]).another_text(delivered, rules)))
 }
 
-/// How many bytes two texts have in common at their beginnings and at their ends.
-fn likeness(one: &str, other: &str) -> usize {
-    let begins = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
-    let ends = one.bytes().rev().zip(other.bytes().rev()).take_while(|(a, b)| a == b).count();
-    begins + ends
+/// The turns with these ends, the likely ones for a text first: those whose content it ends with, and of these the ones
+/// that are about as long.
+fn order_of_turns(whole: &Conversation, turns: &[usize], text: &str) -> Vec<usize> {
+    let lengths = whole.lengths();
+    let ends_with = |nth: usize| {
+        let content = contents(&whole.messages[turns[nth]]).last().map_or("", |content| content.trim());
+        text[text.ceil_char_boundary(text.len().saturating_sub(content.len() + BEHIND))..].contains(content)
+    };
+    let mut order: Vec<usize> = (0..turns.len()).collect();
+    let length = |nth: usize| lengths[turns[nth] + 1];
+    order.sort_by_cached_key(|nth| (!ends_with(*nth), length(*nth).abs_diff(text.len())));
+    order
 }
 
-impl Sample {
-    /// Its whole text; empty if the template refuses it.
-    fn text(&self) -> String {
-        match self {
-            Self::Conversation(conversation) => {
-                let all: Vec<usize> = (0..conversation.messages.len()).collect();
-                conversation.engine.render(&all, &[], false).unwrap_or_default()
-            }
-            Self::Completion(Completion { text, .. }) => text.clone(),
-        }
+impl Conversation {
+    fn judge(&self, ends: &[String], delivered: &Delivered<'_>, rules: &Rules<'_>) -> Proved {
+        let judged = self.try_judge(ends, delivered, rules, rules.truncate == Truncate::Turns);
+        judged.unwrap_or_else(|| Err(self.another_text(delivered, rules)))
     }
 
-    /// Proves the ids of a sample. Where whole turns may have left, the first ones of them leave until the text fits.
-    pub(super) fn judge(
+    /// Proves the ids of the conversation, or if turns may leave, of what is left without its first ones. `None` if they
+    /// are of another text.
+    fn try_judge(
         &self,
         ends: &[String],
         delivered: &Delivered<'_>,
         rules: &Rules<'_>,
-    ) -> Result<(Expected, Judged), Finding> {
-        let conversation = match self {
-            Self::Conversation(conversation) => conversation,
-            Self::Completion(completion) => {
-                let expected = Expected::of_completion(completion, ends);
-                return judge(&expected, delivered, rules, || None).map(|judged| (expected, judged));
+        may_leave: bool,
+    ) -> Option<Proved> {
+        let shorter = || self.shorter(rules.ids.text(delivered.ids).len());
+        let without = std::iter::once(0..0).chain(may_leave.then(shorter).into_iter().flatten());
+        without.into_iter().find_map(|without| {
+            let left: Vec<usize> =
+                (0..self.messages.len()).filter(|message| !without.contains(message)).collect();
+            let text = self.engine.render(&left, &[], false).ok()?;
+            if !fits(&text, delivered, rules) {
+                return None;
             }
-        };
-        let mut first = None;
-        for without in conversation.shorter(rules.truncate == Truncate::Turns) {
-            let judged = Expected::of_conversation(conversation, ends, rules.ids, without)
-                .map_err(Finding::refused)
-                .and_then(|expected| {
-                    judge(&expected, delivered, rules, || conversation.one_by_one())
-                        .map(|judged| (expected, judged))
-                });
-            match judged {
-                Err(finding) if finding.kind == FaultKind::OtherText => _ = first.get_or_insert(finding),
-                // Of a conversation that was cut, the whole one's fault is what counts.
-                judged => return judged,
-            }
-        }
-        Err(first.unwrap_or_else(|| Finding::refused(String::new())))
+            let expected =
+                Expected::of_conversation(self, &left, text, ends, rules.ids, rules.renders_prompts);
+            Some(judge(&expected, delivered, rules)?.map(|judged| (expected, judged)))
+        })
     }
-}
 
-impl Conversation {
-    /// Which messages may have left: none, and if whole turns may, ever more of those behind the system prompt.
-    fn shorter(&self, may_leave: bool) -> impl Iterator<Item = Range<usize>> {
+    /// The fault of ids that are of another text.
+    fn another_text(&self, delivered: &Delivered<'_>, rules: &Rules<'_>) -> Finding {
+        let all: Vec<usize> = (0..self.messages.len()).collect();
+        match self.engine.render(&all, &[], false) {
+            Ok(text) => named(&text, &rules.ids.text(delivered.ids), || self.one_by_one()),
+            Err(why) => Finding::refused(&why),
+        }
+    }
+
+    /// Which messages may have left: ever more of those behind the system prompt. Those first of which about so many
+    /// bytes are left.
+    fn shorter(&self, bytes: usize) -> Vec<Range<usize>> {
         let is_system = |message: &&Value| ["system", "developer"].contains(&role(message));
         let first = self.messages.iter().take_while(is_system).count();
-        let last = if may_leave { self.messages.len() } else { 0 };
-        std::iter::once(0..0).chain((first + 1..last).map(move |end| first..end))
+        let lengths = self.lengths();
+        let all = *lengths.last().unwrap_or(&0);
+        let mut shorter: Vec<usize> = (first + 1..self.messages.len()).collect();
+        shorter.sort_by_key(|end| (all - (lengths[*end] - lengths[first])).abs_diff(bytes));
+        shorter.into_iter().map(|end| first..end).collect()
+    }
+
+    /// About how many bytes of text the first messages have: none, one, two and so on.
+    fn lengths(&self) -> Vec<usize> {
+        let length = |message: &Value| {
+            let calls = message.get("tool_calls").map_or(0, |calls| calls.to_string().len());
+            AROUND + calls + contents(message).iter().map(|content| content.len()).sum::<usize>()
+        };
+        let mut lengths = vec![0];
+        lengths.extend(self.messages.iter().scan(0, |sum, message| {
+            *sum += length(message);
+            Some(*sum)
+        }));
+        let all: Vec<usize> = (0..self.messages.len()).collect();
+        let text = self.engine.render(&all, &[], false).map_or(0, |text| text.len());
+        let sum = lengths[self.messages.len()].max(1) as u128;
+        let scaled = |length: usize| (length as u128 * text as u128 / sum) as usize;
+        lengths.into_iter().map(scaled).collect()
     }
 
     /// The text of messages that are rendered one by one.
@@ -108,7 +163,7 @@ impl Conversation {
 
 impl Finding {
     /// A record that gave ids, although the template refuses it.
-    fn refused(why: String) -> Self {
+    fn refused(why: &str) -> Self {
         let problem = format!("the template refuses the record, which gave ids: {why}");
         Self { kind: FaultKind::OtherText, bytes: 0..0, message: None, problem }
     }

@@ -92,7 +92,7 @@ impl Ids<'_> {
     }
 
     /// Whether the tokenizer gives back what it encodes.
-    fn is_exact(&self, text: &str) -> bool {
+    pub(super) fn is_exact(&self, text: &str) -> bool {
         let mut ids = Vec::new();
         let encoded = self.tokenizer.encode(text, &mut ids);
         encoded.is_ok() && self.text(&ids).trim_start() == text.trim_start()

@@ -9,18 +9,20 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::borders::Borders;
-use super::conversation::{Completion, Conversation, Edit, Engine, Sample, learned};
+use super::conversation::{Completion, Conversation, Edit, Engine, Record, learned};
 use super::documents::{Documents, Part};
 use super::expected::Expected;
 use super::fault::{FaultKind, Finding};
 use super::judge::{Delivered, Judged, Rules};
-use super::samples::judge_any;
+use super::samples::judge_record;
 use super::spans::Ids;
 use crate::batch::Batch;
 use crate::config::{Learn, Truncate};
 use crate::tokenizer::{EncodeError, Tokenizer};
 
 mod by_turns;
+mod long;
+mod parts;
 
 /// The special tokens; an id is a place in this list.
 const SPECIAL: [&str; 9] = [
@@ -164,9 +166,34 @@ fn opens_reasoning(messages: &[Value], prompt: bool) -> Result<String, String> {
     Ok(chatml(messages, false)? + prompt)
 }
 
+/// ChatML, with a stroke between the parts of a content.
+fn joins_parts(messages: &[Value], prompt: bool) -> Result<String, String> {
+    let content = |message: &Value| {
+        let texts = message["content"].as_array().map(|parts| parts.iter().map(|part| text(part, "text")));
+        texts.map_or(text(message, "content").to_owned(), |texts| texts.collect::<Vec<_>>().join("/"))
+    };
+    let plain = |message: &Value| json!({"role": message["role"], "content": content(message)});
+    chatml(&messages.iter().map(plain).collect::<Vec<_>>(), prompt)
+}
+
+/// ChatML that looks for the reasoning in the assistant's contents, and writes it in its own way.
+fn reads_reasoning(messages: &[Value], prompt: bool) -> Result<String, String> {
+    let rewritten = |message: &Value| {
+        let content = match text(message, "content").split_once("</think>") {
+            Some((thought, answer)) if message["role"] == "assistant" => {
+                let thought = thought.trim().trim_start_matches("<think>").trim();
+                format!("<think>\n{thought}\n</think>\n\n{}", answer.trim())
+            }
+            _ => text(message, "content").to_owned(),
+        };
+        json!({"role": message["role"], "content": content})
+    };
+    chatml(&messages.iter().map(rewritten).collect::<Vec<_>>(), prompt)
+}
+
 /// A conversation, the ids that it was delivered as, and the rules.
 struct Case {
-    samples: Vec<Sample>,
+    record: Record,
     expected: Expected,
     ends: Vec<String>,
     ids: Vec<u32>,
@@ -181,9 +208,13 @@ struct Case {
 fn conversation(messages: &Value, write: Write, learn: &Learn) -> Conversation {
     let messages = messages.as_array().expect("messages").clone();
     let own: Vec<Option<bool>> = messages.iter().map(|message| message["train"].as_bool()).collect();
+    let of_parts = |message: &Value| {
+        let parts = message["content"].as_array().into_iter().flatten();
+        parts.map(|part| part["train"].as_bool()).collect()
+    };
     Conversation {
         learned: learned(learn, &messages, &own, 0),
-        in_parts: vec![false; messages.len()],
+        own_of_parts: messages.iter().map(of_parts).collect(),
         tools: Vec::new(),
         first: 0,
         engine: Arc::new(Template { messages: messages.clone(), write }),
@@ -237,12 +268,14 @@ impl Case {
         let ends = ["<|im_end|>", "<|user|>", "<|observation|>", "<end>"].map(str::to_owned).to_vec();
         let special = special();
         let ids = Ids { tokenizer: &Pairs, special: &special };
-        let expected = Expected::of_conversation(&conversation, &ends, ids, 0..0).expect("a render");
+        let all: Vec<usize> = (0..conversation.messages.len()).collect();
+        let text = conversation.engine.render(&all, &[], false).expect("a render");
+        let expected = Expected::of_conversation(&conversation, &all, text, &ends, ids, true);
         let contents: Vec<Range<usize>> =
             expected.contents.iter().map(|content| content.place.clone()).collect();
         let (ids, spans) = encode(&expected.text, &contents);
         let mut case = Self {
-            samples: vec![Sample::Conversation(conversation)],
+            record: Record::Conversation(conversation),
             learned: vec![false; ids.len()],
             expected,
             ends,
@@ -254,6 +287,7 @@ impl Case {
         };
         for turn in case.expected.turns.clone() {
             case.learn(turn.written(), true);
+            turn.parts.into_iter().for_each(|(place, is_learned)| case.learn(place, is_learned));
         }
         case
     }
@@ -293,9 +327,10 @@ impl Case {
     fn judge_part(&self, ids: &[u32], is_whole: bool) -> Result<(Expected, Judged), Finding> {
         let special = special();
         let of = Ids { tokenizer: &Pairs, special: &special };
-        let rules = Rules { ids: of, parses: self.parses, truncate: self.truncate, pad: self.pad };
+        let (parses, truncate, pad) = (self.parses, self.truncate, self.pad);
+        let rules = Rules { ids: of, renders_prompts: true, parses, truncate, pad };
         let delivered = Delivered { ids, learned: &self.learned[..ids.len()], is_whole };
-        judge_any(&self.samples, &self.ends, &delivered, &rules)
+        judge_record(&self.record, &self.ends, &delivered, &rules)
     }
 
     fn fault(&self) -> FaultKind {
@@ -625,6 +660,41 @@ fn a_fault_says_which_message_and_shows_its_text() {
     assert!(problem.contains("fills rows"), "{problem}");
 }
 
+/// A turn without a byte that the model writes is neither learned from nor left out.
+#[test]
+fn a_turn_of_nothing_is_not_taken_for_one_that_is_left_out() {
+    let lines: Write = |messages, prompt| {
+        let line = |message: &Value| format!("{}: {}", text(message, "role"), text(message, "content"));
+        Ok(messages.iter().map(line).collect::<String>() + if prompt { "assistant: " } else { "" })
+    };
+    let mut messages = plain();
+    messages[1]["content"] = "".into();
+    let mut case = Case::of(&messages, lines, &Learn::All);
+    case.judge().expect("no fault");
+    case.learn(case.find("three", "user: "), true);
+    assert_eq!(case.fault(), FaultKind::MessageLearned);
+}
+
+/// Its tags are the template's if it looks for them, and somebody's text if it does not.
+#[test]
+fn reasoning_within_the_assistants_content_has_the_templates_tags() {
+    let deliver = |role: &str, write: Write| {
+        let content = "<think>\nhm\n</think>\n\ntwo";
+        let mut messages =
+            json!([{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]);
+        let message =
+            messages.as_array_mut().expect("messages").iter_mut().find(|other| other["role"] == role);
+        message.expect("it is there")["content"] = content.into();
+        let mut case = Case::of(&messages, write, &Learn::All);
+        case.deliver(&case.expected.text.clone());
+        case.expected.turns.clone().iter().for_each(|turn| case.learn(turn.written(), true));
+        case.judge().map_err(|finding| finding.kind)
+    };
+    assert_eq!(deliver("assistant", reads_reasoning).expect("no fault").1.turns, 1);
+    assert_eq!(deliver("assistant", chatml).expect_err("a fault"), FaultKind::SpecialInContent);
+    assert_eq!(deliver("user", reads_reasoning).expect_err("a fault"), FaultKind::SpecialInContent);
+}
+
 #[test]
 fn what_a_template_drops_or_changes_is_listed() {
     let kept = |messages: Value, write: Write| Case::of(&messages, write, &Learn::All).expected.kept.lines();
@@ -694,18 +764,9 @@ fn the_turn_of_another_role_is_its_content_with_the_token_behind_it() {
 
 #[test]
 fn the_last_part_of_another_roles_content_is_certain() {
-    let parts: Write = |messages, prompt| {
-        let content = |message: &Value| {
-            let texts =
-                message["content"].as_array().map(|parts| parts.iter().map(|part| text(part, "text")));
-            texts.map_or(text(message, "content").to_owned(), |texts| texts.collect::<Vec<_>>().join("/"))
-        };
-        let plain = |message: &Value| json!({"role": message["role"], "content": content(message)});
-        chatml(&messages.iter().map(plain).collect::<Vec<_>>(), prompt)
-    };
     let user = json!([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]);
     let messages = json!([{"role": "user", "content": user}, {"role": "assistant", "content": "three"}]);
-    let mut case = Case::of(&messages, parts, &roles(&["user"]));
+    let mut case = Case::of(&messages, joins_parts, &roles(&["user"]));
     assert_eq!(&case.expected.text[case.expected.turns[0].written()], "two<|im_end|>");
     case.learn(case.find("one/", "user"), true);
     assert_eq!(case.judge().expect("no fault").1.turns, 1);
@@ -768,22 +829,22 @@ fn the_ends_of_a_long_conversation_may_be_cut() {
 }
 
 /// A prompt that ends within an id.
-fn label() -> (Sample, Vec<u32>, Vec<bool>) {
+fn label() -> (Record, Vec<u32>, Vec<bool>) {
     let text = "Label: positive<|endoftext|>".to_owned();
     let (ids, spans) = encode(&text, &[]);
-    let sample = Sample::Completion(Completion { text, prompt: "Label: ".to_owned() });
-    (sample, ids, spans.iter().map(|span| span.end > 7).collect())
+    let record = Record::Completion(Completion { text, prompt: "Label: ".to_owned() });
+    (record, ids, spans.iter().map(|span| span.end > 7).collect())
 }
 
 #[test]
 fn an_id_on_both_sides_of_a_border_is_learned_from_and_counted() {
-    let (sample, ids, learned) = label();
+    let (record, ids, learned) = label();
     let special = special();
     let of = Ids { tokenizer: &Pairs, special: &special };
-    let rules = Rules { ids: of, parses: false, truncate: Truncate::Turns, pad: 3 };
+    let rules = Rules { ids: of, renders_prompts: true, parses: false, truncate: Truncate::Turns, pad: 3 };
     let ends = ["<|endoftext|>".to_owned()];
     let delivered = Delivered { ids: &ids, learned: &learned, is_whole: true };
-    let (expected, judged) = sample.judge(&ends, &delivered, &rules).expect("no fault");
+    let (expected, judged) = judge_record(&record, &ends, &delivered, &rules).expect("no fault");
     assert_eq!((judged.turns, judged.open_turns), (1, 0));
     let mut borders = Borders::default();
     borders.count(&expected, &of);
@@ -791,12 +852,15 @@ fn an_id_on_both_sides_of_a_border_is_learned_from_and_counted() {
     // The opposite rule loses the answer's first letter.
     let opposite: Vec<bool> = learned.iter().enumerate().map(|(id, learned)| *learned && id > 4).collect();
     let delivered = Delivered { learned: &opposite, ..delivered };
-    assert_eq!(sample.judge(&ends, &delivered, &rules).expect_err("a fault").kind, FaultKind::PartMasked);
+    assert_eq!(
+        judge_record(&record, &ends, &delivered, &rules).expect_err("a fault").kind,
+        FaultKind::PartMasked
+    );
     // Encoded apart, as a model that writes sees it.
     let apart = [encode("Label: ", &[]).0, encode("positive<|endoftext|>", &[]).0].concat();
     let learned: Vec<bool> = (0..apart.len()).map(|id| id > 4).collect();
     let delivered = Delivered { ids: &apart, learned: &learned, is_whole: true };
-    sample.judge(&ends, &delivered, &rules).expect("no fault");
+    judge_record(&record, &ends, &delivered, &rules).expect("no fault");
 }
 
 /// A batch of these rows, each of which has the ids of one document from a place on, and padding behind.

@@ -66,9 +66,9 @@ impl Again {
         self.conversation.about.iter().map(|about| about.learned).collect()
     }
 
-    /// Whether parts of each message say it themselves.
-    pub(crate) fn in_parts(&self) -> Vec<bool> {
-        self.conversation.about.iter().map(|about| about.parts.iter().any(Option::is_some)).collect()
+    /// The same of the parts of each message.
+    pub(crate) fn own_of_parts(&self) -> Vec<Vec<Option<bool>>> {
+        self.conversation.about.iter().map(|about| about.parts.clone()).collect()
     }
 
     /// The first message that may be learned from: that of a completion.
@@ -76,7 +76,7 @@ impl Again {
         self.conversation.first
     }
 
-    /// The text of the messages with these numbers. Each edit is another text for the content of a message, or for a part
+    /// The text of the messages with these numbers, which are in order. Each edit is another text for the content of a message, or for a part
     /// of it. With `prompts`, the text ends where the model begins to write.
     pub(crate) fn render_with<'a>(
         &self,
@@ -84,13 +84,13 @@ impl Again {
         edits: impl Iterator<Item = (usize, Option<usize>, &'a str)>,
         prompts: bool,
     ) -> Result<String, RenderError> {
-        let mut edited = self.conversation.clone();
+        let mut shown = self.conversation.with(|number| which.binary_search(&number).is_ok());
         for (message, part, text) in edits {
-            if let Some(content) = edited.content_mut(message, part) {
+            let content = which.binary_search(&message).ok().and_then(|nth| shown.content_mut(nth, part));
+            if let Some(content) = content {
                 text.clone_into(content);
             }
         }
-        let shown = edited.with(|number| which.contains(&number));
         let chat = self.renderer.any_chat().ok_or_else(|| self.renderer.no_template())?;
         if prompts { chat.prompt(&shown) } else { chat.text(&shown) }
     }

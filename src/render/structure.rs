@@ -11,7 +11,8 @@ use super::conversation::Conversation;
 use super::spellings::{Spelling, Spellings};
 
 /// The tags by which templates find the reasoning in an assistant's content.
-const REASONING: [&str; 6] = ["<think>", "</think>", "[THINK]", "[/THINK]", "<thinking>", "</thinking>"];
+pub(crate) const REASONING: [&str; 6] =
+    ["<think>", "</think>", "[THINK]", "[/THINK]", "<thinking>", "</thinking>"];
 
 /// How many imitations are tried one by one in a conversation.
 const MOST: usize = 64;

@@ -7,19 +7,22 @@ use super::{
     with_bos,
 };
 use crate::config::{Learn, Truncate};
-use crate::prove::conversation::{Conversation, Sample};
+use crate::prove::conversation::{Conversation, Record};
 use crate::prove::fault::FaultKind;
 
 const TEMPLATES: [Write; 5] = [chatml, with_bos, strips_reasoning, glm, opens_reasoning];
 
 /// The right ids and mask of each turn, to be found among the samples of all.
 fn cases(messages: &Value, write: Write) -> Vec<Case> {
-    let turns = || conversation(messages, write, &Learn::All).turns().into_iter();
-    let case = |turn| {
-        let samples = turns().map(Sample::Conversation).collect();
-        Case { samples, ..Case::of_conversation(turn) }
-    };
-    turns().map(case).collect()
+    let whole = || conversation(messages, write, &Learn::All);
+    let case = |turn| Case { record: Record::Turns(whole()), ..Case::of_conversation(turn) };
+    turns(&whole()).into_iter().map(case).collect()
+}
+
+/// The samples of a conversation.
+fn turns(whole: &Conversation) -> Vec<Conversation> {
+    let ends = whole.ends();
+    (0..ends.len()).map(|nth| whole.turn(&ends, nth)).collect()
 }
 
 #[test]
@@ -76,6 +79,11 @@ fn the_fault_is_that_of_the_turn_which_the_text_ends_with() {
     assert_eq!(kind(|case| case.learned.fill(true)), FaultKind::EverythingLearned);
     // As a whole conversation is learned from.
     assert_eq!(kind(|case| case.learn(case.find("two", "assistant\n"), true)), FaultKind::MessageLearned);
+    // The text ends with the turn, so nothing behind it tells this from a mask that is shifted.
+    assert_eq!(
+        kind(|case| case.learn(case.find("\n", "three<|im_end|>\n<|im_start|>assistant"), true)),
+        FaultKind::HeaderLearned
+    );
     let of_the_first = |case: &mut Case| {
         case.learned.fill(false);
         case.learn(case.find("two<|im_end|>", "assistant\n"), true);
@@ -121,9 +129,12 @@ fn messages_are_counted_once() {
 fn a_message_with_parts_of_its_own_has_a_sample() {
     let mut whole = conversation(&plain(), chatml, &Learn::Last);
     let last = whole.messages.len() - 1;
-    whole.in_parts[1] = true;
-    let of = |turn: Conversation| (turn.learned, turn.in_parts);
+    whole.own_of_parts[1] = vec![None, Some(true)];
+    let in_parts =
+        |turn: &Conversation| (0..turn.messages.len()).map(|message| turn.is_in_parts(message)).collect();
+    let of = |turn: Conversation| (in_parts(&turn), turn.learned);
     let at = |len: usize, learned: usize| (0..len).map(|message| message == learned).collect::<Vec<_>>();
-    let expected = [(vec![false; 2], at(2, 1)), (at(last + 1, last), vec![false; last + 1])];
-    assert_eq!(whole.turns().into_iter().map(of).collect::<Vec<_>>(), expected);
+    let expected: [(Vec<bool>, Vec<bool>); 2] =
+        [(at(2, 1), vec![false; 2]), (vec![false; last + 1], at(last + 1, last))];
+    assert_eq!(turns(&whole).into_iter().map(of).collect::<Vec<_>>(), expected);
 }

@@ -46,6 +46,7 @@ impl Check {
             return Err(Error::config("source.0.task", problem));
         }
         let prover = prover.map(|prover| if is_within { prover.within_stream() } else { prover });
+        let prover = prover.map(|prover| if is_asked_for { prover } else { prover.at_a_glance() });
         Ok(Self { prover, is_asked_for, has_fault: false })
     }
 
@@ -81,7 +82,7 @@ impl Check {
                 );
                 return Err(Error::Verify { problem });
             }
-            if proof.turns == 0 {
+            if proof.turns + proof.partial_turns == 0 {
                 return Err(Error::Verify { problem: no_turn(proof) });
             }
             if json {
@@ -106,7 +107,7 @@ impl Check {
 /// Why no turn was proved.
 fn no_turn(proof: &Proof) -> String {
     let why = match proof.lost {
-        0 => "none is there to its end, or only parts of messages are learned from".to_owned(),
+        0 => "none is there to its end, or the places of their parts are unknown".to_owned(),
         lost => format!("the place of {} in the text is unknown", count(lost, "turn")),
     };
     format!(
@@ -126,6 +127,7 @@ fn proved(proof: &Proof) -> Vec<String> {
     let notes = [
         (proof.plain, "are of sources without a task, and all of them is learned from", "piece"),
         (proof.unproved, "are not proved: they are rests, or cannot be read again", "piece"),
+        (proof.partial_turns, "more are learned from in parts, which are proved", "turn"),
         (proof.lost, "are not proved: where they stand in the text is unknown", "turn"),
         (proof.open_turns, "end with their text: the template writes no token that stops generation", "turn"),
         (proof.blanks, "have white space learned behind their end, which the model never writes", "turn"),
