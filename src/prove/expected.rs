@@ -1,10 +1,10 @@
 //! What the delivered ids of a record must stand for, and which of its bytes the model writes.
 //!
-//! For each turn the conversation up to it is rendered with the template's prompt for the next one: a conversation of `n`
-//! turns costs `n` renders, so time grows with the square of its length, and nothing else does. If the whole text
+//! For each turn the conversation up to it is rendered with the template's prompt for the next one. If the whole text
 //! begins with that, the turn begins where it ends. Templates that drop earlier reasoning render the earlier messages
 //! otherwise then: the end of the prompt is looked for before the turn's content, and the difference is noted. The turn
-//! ends with the first token behind its content that stops generation.
+//! ends with the first token behind its content that stops generation. A conversation of `n` turns is rendered `n` times,
+//! so a proof's time grows with the square of its length.
 //!
 //! No prompt announces the turns of other roles. Such a turn is the message's content and the token right behind it. Of a
 //! message whose parts say themselves whether they are learned from, these parts are known, and the token that ends it.

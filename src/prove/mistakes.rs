@@ -3,7 +3,8 @@
 use super::fault::{FaultKind, Finding};
 use crate::source::excerpt;
 
-/// The fault of ids that stand for `found` and not for `text`. `one_by_one` is the text of messages that were rendered one by one.
+/// The fault of ids that stand for `found` and not for `text`. `one_by_one` is the text of messages that were rendered
+/// one by one.
 pub(super) fn named(text: &str, found: &str, one_by_one: impl FnOnce() -> Option<String>) -> Finding {
     let common = text.bytes().zip(found.bytes()).take_while(|(a, b)| a == b).count();
     let start = text.floor_char_boundary(common).min(found.floor_char_boundary(common));

@@ -76,8 +76,8 @@ impl Again {
         self.conversation.first
     }
 
-    /// The text of the messages with these numbers, which are in order. Each edit is another text for the content of a message, or for a part
-    /// of it. With `prompts`, the text ends where the model begins to write.
+    /// The text of the messages with these numbers, which ascend. Each edit is another text for the content of a message,
+    /// or for a part of it. With `prompts`, the text ends where the model begins to write.
     pub(crate) fn render_with<'a>(
         &self,
         which: &[usize],
