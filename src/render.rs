@@ -30,6 +30,7 @@ mod conversation;
 mod families;
 mod fields;
 mod fim;
+mod guard;
 mod json;
 mod learn;
 mod messages;
@@ -185,6 +186,12 @@ impl Renderer {
     /// Renders a record: a JSON object, or for FIM plain text. `key` is the seed, the file and the place, from which FIM
     /// draws. Returns the outcome of each of its samples, in order: most records are one.
     pub(crate) fn render(&self, record: &str, key: [u64; 3]) -> Result<Vec<Outcome>, RenderError> {
+        let outcomes = self.outcomes(record, key)?;
+        self.seen.note_outcomes(&outcomes);
+        Ok(outcomes)
+    }
+
+    fn outcomes(&self, record: &str, key: [u64; 3]) -> Result<Vec<Outcome>, RenderError> {
         let outcome = match &self.task {
             Rendering::Chat(chat) => {
                 let conversation = self.reader.chat(record)?;

@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::conversation::{Conversation, REASONING};
 use super::families::{self, of_messages};
 use super::fields::is_empty;
+use super::guard;
 use super::json::Json;
 use super::learn;
 use super::sentinels::{self, Owners, Place};
@@ -193,7 +194,11 @@ impl Chat {
         }
         ranges.extend(locate(&more)?.into_iter().flatten());
         let masked = locate(&fewer)?.into_iter().flatten().collect();
-        Ok(learn::without(ranges, masked))
+        let learned = learn::without(ranges, masked);
+        if matches!(form.finder, Finder::Markers { .. }) {
+            guard::check(conversation, &rendered.text, &learned, &wanted, &render)?;
+        }
+        Ok(learned)
     }
 
     /// The assistant's turns that are learned from, and its messages that are and stand outside all turns.
@@ -407,8 +412,9 @@ fn contents(conversation: &Conversation, messages: &[usize]) -> Result<Vec<Place
         };
         let texts = all.into_iter().filter_map(|part| Some((part, conversation.content(message, part)?)));
         let texts: Vec<_> = texts.collect();
-        // A turn without any text still has an end.
-        let is_blank = texts.iter().all(|(_, text)| text.is_empty());
+        // The assistant's turn without any text still has an end.
+        let is_blank =
+            conversation.about[message].is_assistant() && texts.iter().all(|(_, text)| text.is_empty());
         let told = texts.iter().filter(|(_, text)| !text.is_empty());
         let parts = told.chain(texts.first().filter(|_| is_blank)).map(|(part, _)| *part);
         places.extend(parts.map(|part| Place { message, part }));

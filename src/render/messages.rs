@@ -377,7 +377,8 @@ fn alpaca(record: &mut Entries) -> Result<Option<Vec<Json>>, RenderError> {
         return Ok(None);
     }
     let [instruction, input, output] = ALPACA.map(|name| match take(record, name) {
-        None => Ok(String::new()),
+        None if name != "output" => Ok(String::new()),
+        None => Err(RenderError::new(format!("its field {name:?} is null"), "correct it")),
         Some(Json::String(text)) => Ok(text),
         Some(other) => Err(RenderError::new(
             format!("its field {name:?} is {}, and must be a string", kind(&other)),
@@ -451,8 +452,11 @@ fn check_content(content: &mut Json, about: &About) -> Result<Vec<Option<bool>>,
     match content {
         Json::Null | Json::String(_) => Ok(Vec::new()),
         Json::List(parts) => {
-            let own = parts.iter_mut().map(|part| match part {
-                Json::Object(entries) => own_choice(entries),
+            let own = parts.iter_mut().enumerate().map(|(number, part)| match part {
+                Json::Object(entries) => {
+                    check_part(number, entries)?;
+                    own_choice(entries)
+                }
                 _ => Ok(None),
             });
             own.collect()
@@ -464,6 +468,20 @@ fn check_content(content: &mut Json, about: &About) -> Result<Vec<Option<bool>>,
             "correct it",
         )),
     }
+}
+
+/// Refuses a part that should have a text and has none.
+fn check_part(number: usize, entries: &Entries) -> Result<(), RenderError> {
+    let field = |name: &str| entries.iter().find(|(key, _)| key == name).map(|(_, value)| value);
+    let is_text = field("type").is_none_or(|kind| kind.as_str() == Some("text"));
+    if !is_text || field("text").is_some_and(|text| text.as_str().is_some()) {
+        return Ok(());
+    }
+    let what = field("text").map_or("not there", kind);
+    Err(RenderError::new(
+        format!("the \"text\" of part {} of its content is {what}, and must be a string", number + 1),
+        "correct it",
+    ))
 }
 
 /// The calls of a message, which may be JSON in a string.

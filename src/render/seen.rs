@@ -1,17 +1,18 @@
-//! What was seen of a source's conversations: for those who learn from roles that do not occur.
+//! What was seen of a source's records: for those who learn from none of them.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
+use super::Outcome;
+use super::chat::NOTHING;
 use super::conversation::Conversation;
 use super::fields::quoted;
-use super::learn;
 use crate::config::Learn;
 
 /// After how many conversations a role that `chat.learn` names should have occurred.
 const MANY: usize = 1000;
 
-/// The roles of the conversations so far.
+/// The records so far.
 #[derive(Debug)]
 pub(super) struct Seen {
     /// The key of the source's settings, such as `source.0`.
@@ -24,8 +25,10 @@ pub(super) struct Seen {
 struct State {
     conversations: usize,
     roles: BTreeSet<String>,
-    /// Whether anything is to be learned from.
-    is_wanted: bool,
+    /// Whether anything was learned from.
+    is_learned: bool,
+    /// Why the last record was left out.
+    reason: Option<String>,
 }
 
 impl Seen {
@@ -33,10 +36,9 @@ impl Seen {
         Self { key: key.to_owned(), learn: learn.clone(), state: Mutex::default() }
     }
 
+    /// Notes a conversation.
     pub(super) fn note(&self, conversation: &Conversation) {
-        let is_wanted = !learn::samples(conversation, &self.learn).is_empty();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.is_wanted |= is_wanted;
         state.conversations += 1;
         for about in &conversation.about {
             if !state.roles.contains(&about.role) {
@@ -53,25 +55,38 @@ impl Seen {
         }
     }
 
-    /// Why there is nothing to learn from in all conversations so far, if that is so.
+    /// Notes what a record became.
+    pub(super) fn note_outcomes(&self, outcomes: &[Outcome]) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Text(_) => state.is_learned = true,
+                Outcome::LeftOut(_) if state.is_learned => {}
+                Outcome::LeftOut(reason) => state.reason = Some(reason.clone()),
+            }
+        }
+    }
+
+    /// Why nothing is learned from in all records so far, if that is so.
     pub(super) fn unlearned(&self) -> Option<String> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.is_wanted || state.conversations == 0 {
-            return None;
+        let reason = state.reason.as_ref().filter(|_| !state.is_learned)?;
+        let mut why = format!("all records are left out, the last one because {reason}");
+        if reason == NOTHING && state.conversations > 0 {
+            let learn = match &self.learn {
+                Learn::All => "all turns of the assistant".to_owned(),
+                Learn::Last => "the last turn of the assistant".to_owned(),
+                Learn::Roles(roles) => {
+                    format!("the roles {}", quoted(&roles.iter().map(String::as_str).collect::<Vec<_>>()))
+                }
+            };
+            let (key, roles): (_, Vec<&str>) = (&self.key, state.roles.iter().map(String::as_str).collect());
+            why += &format!(
+                "; {key}.chat.learn names {learn}, and the messages have the roles {}: correct {key}.chat.learn, or say \
+                 what the roles are with {key}.chat.roles",
+                quoted(&roles)
+            );
         }
-        let learn = match &self.learn {
-            Learn::All => "all turns of the assistant".to_owned(),
-            Learn::Last => "the last turn of the assistant".to_owned(),
-            Learn::Roles(roles) => {
-                format!("the roles {}", quoted(&roles.iter().map(String::as_str).collect::<Vec<_>>()))
-            }
-        };
-        let roles: Vec<&str> = state.roles.iter().map(String::as_str).collect();
-        let key = &self.key;
-        Some(format!(
-            "{key}.chat.learn names {learn}, and the messages have the roles {}: correct {key}.chat.learn, or say what \
-             the roles are with {key}.chat.roles",
-            quoted(&roles)
-        ))
+        Some(why)
     }
 }

@@ -9,6 +9,7 @@ use crate::document::{EncodedTexts, Mask};
 use crate::tokenizer::EncodeError;
 use crate::tokenizer::tests::{before, with_tokens};
 
+mod guard;
 mod samples;
 
 /// Turns in ChatML.
@@ -255,8 +256,10 @@ fn only_some_turns_can_be_learned_from() {
     // White space may stand before what ends a turn.
     let (spaced, roles) =
         (CHATML.replace("<|im_end|>", "\\n<|im_end|>"), Learn::Roles(vec!["user".to_owned()]));
-    let text = rendered(&Given::new(&spaced).learning(roles).renderer(), &record);
-    assert_eq!(learned(&text), ["1\n<|im_end|>", "5\n<|im_end|>"]);
+    let given = Given::new(&spaced).learning(roles);
+    assert_eq!(learned(&rendered(&given.renderer(), &record)), ["1\n<|im_end|>", "5\n<|im_end|>"]);
+    // Somebody who says nothing teaches nothing.
+    assert_eq!(left_out(&given, &chat(&[("u", ""), ("a", "2")])), "no turn of it is learned from");
 }
 
 #[test]
@@ -418,6 +421,15 @@ fn records_come_in_many_forms() {
             "no field \"content\", but \"role\", \"text\"",
         ),
         (json!({ "messages": [{ "role": "user", "content": null }] }), "its field \"content\" is null"),
+        (
+            json!({ "messages": [{ "role": "assistant", "content": [{ "type": "text", "value": "a" }] }] }),
+            "the \"text\" of part 1 of its content is not there",
+        ),
+        (
+            json!({ "messages": [{ "role": "assistant", "content": [{ "type": "text", "text": null }] }] }),
+            "the \"text\" of part 1 of its content is null",
+        ),
+        (json!({ "instruction": "a", "output": null }), "its field \"output\" is null"),
         (json!({ "messages": [{ "role": "user", "content": "", "weight": 0.5 }] }), "\"weight\""),
         (
             json!({ "messages": [{ "role": "user", "content": "a", "details": [{ "train": true }] }] }),
@@ -529,6 +541,12 @@ fn completions_are_strings_or_messages() {
     );
     let mixed = json!({ "prompt": "1", "completion": of(&[("a", "4")]) });
     assert!(refused(&given, &mixed).what.contains("its prompt is a string and its completion a list"));
+    let renderer = given.renderer();
+    assert!(matches!(outcome(&renderer, &json!({ "prompt": "1", "completion": "" })), Outcome::LeftOut(_)));
+    let why = renderer.unlearned().expect("there is nothing to learn from");
+    assert_eq!(why, "all records are left out, the last one because its completion is empty");
+    rendered(&renderer, &strings);
+    assert_eq!(renderer.unlearned(), None);
     given.source.chat.template = None;
     assert_eq!(rendered(&given.renderer(), &strings), text);
     assert!(refused(&given, &messages).remedy.contains("source.0.chat.template"));

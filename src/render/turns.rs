@@ -157,6 +157,8 @@ impl Markers {
                 }
                 Meaning::End => finding.close(range.end),
                 Meaning::Stop => finding.close(range.start),
+                // Behind one result stands another one.
+                Meaning::Pause if finding.open == Some(range.start) => finding.wait(),
                 Meaning::Pause => finding.pause(range.end),
                 Meaning::Resume => finding.resume(range.end),
             }
@@ -209,6 +211,12 @@ impl Finding {
             self.close(at);
             self.is_paused = true;
         }
+    }
+
+    /// Nothing was written since the turn went on.
+    fn wait(&mut self) {
+        self.open = None;
+        self.is_paused = true;
     }
 
     fn resume(&mut self, at: usize) {

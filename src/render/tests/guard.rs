@@ -1,0 +1,82 @@
+//! Conversations that a template writes otherwise than the examples by which its markers were recognized.
+
+use serde_json::{Value, json};
+
+use super::{CHATML, Given, chat, learned, refused, rendered};
+
+/// Phi 3's, with the header of an answer behind each question.
+const EAGER: &str = "{% for m in messages %}{{ '<|' + m.role + '|>\\n' + m.content + '<|end|>\\n' if m.role != 'assistant' \
+    else m.content + '<|end|>\\n' }}{% if m.role == 'user' %}{{ '<|assistant|>\\n' }}{% endif %}{% endfor %}";
+
+/// ChatML without a header behind the results of tools.
+const BARE: &str = "{% for m in messages %}{% if m.role == 'assistant' and loop.previtem.role == 'tool' %}\
+    {{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}(){% endfor %}{{ '<|im_end|>\\n' }}\
+    {% else %}{{ '<|im_start|>' + m.role + '\\n' + m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}()\
+    {% endfor %}{{ '<|im_end|>\\n' }}{% endif %}{% endfor %}";
+
+/// Gemma 4's, whose results of tools stand within a turn.
+const WITHIN: &str = "{% for m in messages %}{% if m.role == 'tool' %}{{ '<|tool_response>' + m.content + '<tool_response|>' }}\
+    {% elif m.role == 'assistant' %}{{ '<|turn>model\\n' if loop.previtem.role != 'tool' }}{{ m.content }}\
+    {% for c in m.tool_calls or [] %}{{ c.function.name }}(){% endfor %}{{ '<turn|>\\n' if not m.tool_calls }}\
+    {% else %}{{ '<|turn>' + m.role + '\\n' + m.content + '<turn|>\\n' }}{% endif %}{% endfor %}";
+
+fn call(names: &[&str]) -> Value {
+    let call = |name: &&str| json!({"type": "function", "function": {"name": name, "arguments": {}}});
+    json!({"role": "assistant", "content": "", "tool_calls": names.iter().map(call).collect::<Vec<_>>()})
+}
+
+fn with_calls(answer: Value) -> Value {
+    let tool = json!({"role": "tool", "content": "sun"});
+    json!({"messages": [{"role": "user", "content": "look"}, call(&["weather"]), tool, answer]})
+}
+
+#[test]
+fn an_answer_outside_all_turns_is_refused() {
+    let given = Given::new(BARE);
+    let record = with_calls(json!({"role": "assistant", "content": "It shines."}));
+    assert!(refused(&given, &record).what.starts_with("message 4 is to be learned from"));
+    assert!(
+        refused(&given, &with_calls(call(&["umbrella"]))).what.starts_with("message 4 is to be learned from")
+    );
+    // What the template leaves out stands nowhere.
+    let without = Given::new(&BARE.replace("{{ c.function.name }}()", "").replace("{{ m.content }}", ""));
+    assert_eq!(learned(&rendered(&without.renderer(), &record)), ["<|im_end|>"]);
+}
+
+#[test]
+fn a_question_within_a_turn_is_refused() {
+    let given = Given::new(EAGER);
+    let one = rendered(&given.renderer(), &chat(&[("u", "1"), ("a", "2"), ("u", "3"), ("a", "4")]));
+    assert_eq!(learned(&one), ["2<|end|>", "4<|end|>"]);
+    for words in ["SECRET", "Kw0q", "Kw1q0z Kw0q"] {
+        let two = chat(&[("u", "1"), ("u", words), ("a", "2")]);
+        assert!(refused(&given, &two).what.starts_with("message 2 is not to be learned from"));
+    }
+}
+
+#[test]
+fn results_of_tools_that_follow_each_other_are_left_out() {
+    let mut record = with_calls(json!({"role": "assistant", "content": "It shines."}));
+    record["messages"][1] = call(&["weather", "clock"]);
+    let tool = json!({"role": "tool", "content": "noon"});
+    record["messages"].as_array_mut().expect("messages").insert(3, tool);
+    let text = rendered(&Given::new(WITHIN).renderer(), &record);
+    assert_eq!(learned(&text), ["weather()clock()<|tool_response>", "It shines.<turn|>"]);
+}
+
+#[test]
+fn what_only_seems_wrong_is_not_refused() {
+    let all = ["u", "assistant\n", "<|im_end|>", "\n", "start", "a"];
+    for user in all {
+        for assistant in all {
+            let record =
+                chat(&[("s", assistant), ("u", user), ("a", assistant), ("u", assistant), ("a", user)]);
+            let text = rendered(&Given::new(CHATML).renderer(), &record);
+            assert_eq!(learned(&text), [assistant, user].map(|said| said.to_owned() + "<|im_end|>"));
+        }
+    }
+    // The answer says what a tool gave back, which the template leaves out.
+    let without = CHATML.replace("in messages", "in messages if m.role != 'tool'");
+    let text = rendered(&Given::new(&without).renderer(), &chat(&[("u", "1"), ("t", "2"), ("a", "2")]));
+    assert_eq!(learned(&text), ["2<|im_end|>"]);
+}
