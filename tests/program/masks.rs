@@ -106,20 +106,29 @@ fn what_is_learned_from_is_proved_and_the_first_fault_has_its_place() {
         (&3.into(), &2.into(), &19.into())
     );
 
-    // Markers of another role.
-    let turn = "source.0.chat.turn={begin=\"<|user|>\", end=\"<|endoftext|>\"}";
-    let (code, error) = failure(&[&check[..], &["--set", turn]].concat());
+    // A template whose generation blocks leave out the token that ends turns.
+    let blocks = "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}{% generation %}{{ m.content }}\
+        {% endgeneration %}{{ eos_token }}{% else %}{{ m.content }}{% endif %}{% endfor %}\
+        {% if add_generation_prompt %}<|assistant|>{% endif %}";
+    std::fs::write(chats.path("blocks.jinja"), blocks).expect("a file");
+    let blocks = &format!("source.0.chat.template={:?}", chats.path("blocks.jinja"));
+    let (code, error) = failure(&[&check[..], &["--set", blocks]].concat());
     assert_eq!(code, 1);
     let place = format!("{}:", shown(&chats.path("chats.jsonl")));
     assert!(error.contains(&place) && error.contains("(byte ") && error.contains("bytes "), "{error}");
-    assert!(error.contains("text of the role \"user\" is learned from"), "{error}");
-    // Messages count from 1: before the user's is a system prompt, or nothing.
-    let message = if error.contains("chats.jsonl:1 ") { "message 2," } else { "message 1," };
+    assert!(error.contains("the token that ends the turn is not learned from"), "{error}");
+    // Messages count from 1: before the assistant's stand a system prompt and a question, or only this.
+    let message = if error.contains("chats.jsonl:1 ") { "message 3," } else { "message 2," };
     assert!(error.contains(message), "{error}");
     // Without the proof it is only said that there is one.
-    let unproved = run(&["inspect", &chats.config(), "--mask", "--set", turn]);
+    let unproved = run(&["inspect", &chats.config(), "--mask", "--set", blocks]);
     assert!(unproved.status.success());
     assert!(String::from_utf8_lossy(&unproved.stderr).contains("--check says which"));
+
+    // Markers of another role need no proof.
+    let turn = "source.0.chat.turn={begin=\"<|user|>\", end=\"<|endoftext|>\"}";
+    let (_, error) = failure(&["inspect", &chats.config(), "--set", turn]);
+    assert!(error.contains(&place) && error.contains("is not to be learned from"), "{error}");
 }
 
 #[test]
