@@ -17,6 +17,9 @@ use super::sentinels::trimmed;
 /// How many places of one content are tried.
 const TRIES: usize = 64;
 
+/// By how many bytes a content is looked for first.
+const FEW: usize = 16;
+
 /// If all that seems wrong cannot be looked up together, so much is looked up one by one.
 const ALONE: usize = 8;
 
@@ -94,7 +97,11 @@ fn suspects(
         let (start, is_wanted) = (at, wanted[message]);
         for said in said(conversation, message, is_wanted) {
             let Some(words) = said.words(conversation).map(|words| &words[trimmed(words)]) else { continue };
-            let mut tries = memmem::find_iter(&text.as_bytes()[start..], words).take(TRIES).peekable();
+            let behind = &text.as_bytes()[start..];
+            // To look for a few bytes is prepared fast.
+            let (few, all) = (&words.as_bytes()[..words.len().min(FEW)], words.as_bytes());
+            let places = memmem::find_iter(behind, few).take(TRIES);
+            let mut tries = places.filter(|place| behind[*place..].starts_with(all)).peekable();
             let is_there = tries.peek().is_some();
             let is_right = |place: &usize| {
                 let end = start + place + words.len();

@@ -6,7 +6,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use indexmap::IndexMap;
 use minijinja::value::{DynObject, Enumerator, Object, ObjectRepr, ValueKind};
 use minijinja::{Error, State, Value};
 
@@ -15,6 +14,9 @@ use crate::render::json::Json;
 
 /// The methods of a dict that a template may call. As attributes they hide its entries.
 const OF_DICTS: [&str; 5] = ["copy", "get", "items", "keys", "values"];
+
+/// Entries in their order. The keys of messages are hashed so often that the standard library's hasher would show.
+type IndexMap<K, V> = indexmap::IndexMap<K, V, foldhash::fast::RandomState>;
 
 /// How deep values may nest. JSON that was read nests at most 127 levels.
 const DEEPEST: usize = 200;
