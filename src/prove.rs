@@ -159,9 +159,10 @@ impl Prover {
                 continue;
             };
             let source = match source.origin(index) {
-                // The shards name the files that they were made of.
+                // The shards name the files that they were made of. Their template stands beside the tokenizer.
                 Origin::Shards(_) => {
-                    Source::open_with(std::slice::from_ref(settings), &config.store).await?.quiet()
+                    let of_records = Config { sources: vec![settings.clone()], ..config.clone() };
+                    Source::from_config(&of_records).await?.quiet()
                 }
                 _ => source.only(index),
             };

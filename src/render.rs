@@ -305,10 +305,10 @@ impl Setup<'_> {
 
     fn no_template(&self) -> Error {
         let problem = match &self.tokenizer.path {
-            Some(path) => format!("there is no chat template beside {}", path.display()),
-            None => "the tokenizer has no chat template".to_owned(),
+            Some(path) => format!("there is no chat template beside {}; put it there", path.display()),
+            None => "it is looked for beside the tokenizer's file; name that with tokenizer.path".to_owned(),
         };
-        Error::config(format!("{}.chat.template", self.key), format!("{problem}; name a file in Jinja"))
+        Error::config(format!("{}.chat.template", self.key), format!("{problem}, or name a file in Jinja"))
     }
 
     fn renderer(&self, templates: Option<Templates>) -> Result<Renderer> {

@@ -40,6 +40,16 @@ impl Chats {
         chat
     }
 
+    /// Has one of the tests' tokenizers, with a token that ends documents.
+    fn with_tokenizer(&self, file: &str, eos: &str) {
+        let path = self.path("tokenizer.json");
+        std::fs::copy(root().join("tests/data/tokenizers").join(file), &path).expect("a file");
+        let config = std::fs::read_to_string(self.path("run.toml")).expect("a config");
+        let config =
+            config.replace("kind = \"bytes\"", &format!("path = {path:?}")).replace("<|endoftext|>", eos);
+        std::fs::write(self.path("run.toml"), config).expect("a file");
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -294,6 +304,29 @@ fn each_turn_is_learned_in_a_sample_of_its_own() {
 
     let (_, error) = failure(&[&by_turns[..], &["--set", "source.0.task=completion"]].concat());
     assert!(error.contains("source.0.chat.samples") && error.contains("task = \"chat\""), "{error}");
+}
+
+#[test]
+fn the_template_of_shards_is_looked_for_beside_the_tokenizer() {
+    let chats = Chats::new(TEMPLATE, CHATS);
+    std::fs::write(chats.path("chat_template.jinja"), TEMPLATE).expect("a file");
+    chats.with_tokenizer("gate/gpt2.json", "<|endoftext|>");
+    let template = format!("template = {:?}\n", chats.path("chat.jinja"));
+    let config = std::fs::read_to_string(chats.path("run.toml")).expect("a config").replace(&template, "");
+    std::fs::write(chats.path("run.toml"), &config).expect("a file");
+    text(&["prepare", &chats.config(), "-o", &shown(&chats.path("shards"))]);
+
+    let (_, settings) = config.split_once("[tokenizer]").expect("a tokenizer");
+    let source = format!("[[source]]\nkind = \"shards\"\npaths = [{:?}]\n", chats.path("shards"));
+    let prove = ["inspect", &shown(&chats.path("shards.toml")), "--mask", "--check"];
+    std::fs::write(chats.path("shards.toml"), format!("{source}[tokenizer]{settings}")).expect("a file");
+    let said = text(&prove);
+    assert!(said.starts_with("proved: 3 turns of 2 documents"), "{said}");
+    let path = settings.lines().find(|line| line.starts_with("path")).expect("a path");
+    let settings = settings.replace(path, "");
+    std::fs::write(chats.path("shards.toml"), format!("{source}[tokenizer]{settings}")).expect("a file");
+    let (_, error) = failure(&prove);
+    assert!(error.contains("name that with tokenizer.path"), "{error}");
 }
 
 #[test]
