@@ -46,14 +46,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::batch::{Batch, Piece};
 use crate::config::{Config, PackRule, SpecialTokens, Truncate};
 use crate::error::Result;
 use crate::source::{Origin, Source};
 use crate::tasks;
-use crate::tokenizer::{END_OF_TEXT, Tokenizer};
+use crate::tokenizer::Tokenizer;
 
 mod borders;
 mod conversation;
@@ -81,7 +80,7 @@ use judge::{Delivered, Judged, Rules};
 pub use kept::{Kept, Missing};
 pub use learned::learned;
 use samples::judge_record;
-use spans::Ids;
+use spans::{Added, Ids, added};
 
 /// What was proved so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -116,7 +115,7 @@ pub struct Proof {
 #[derive(Debug)]
 pub struct Prover {
     tokenizer: Arc<dyn Tokenizer>,
-    special: HashMap<u32, String>,
+    special: HashMap<u32, Added>,
     parses: bool,
     renders_prompts: bool,
     pad: u32,
@@ -150,7 +149,7 @@ impl Prover {
     /// Those of opening a [`Source`], and of a task's template.
     pub async fn open(config: &Config, tokenizer: Arc<dyn Tokenizer>) -> Result<Self> {
         let source = Source::from_config(config).await?.quiet();
-        let special = special(&*tokenizer);
+        let special = added(&*tokenizer);
         let mut sources = Vec::new();
         for (index, settings) in config.sources.iter().enumerate() {
             let settings = source.settings(index).unwrap_or(settings);
@@ -341,20 +340,6 @@ impl Finding {
     /// A fault of rows, which has no place in a text.
     fn of_rows(kind: FaultKind, problem: String) -> Self {
         Self { kind, bytes: 0..0, message: None, problem }
-    }
-}
-
-/// The added tokens of a tokenizer, with their spelling.
-fn special(tokenizer: &dyn Tokenizer) -> HashMap<u32, String> {
-    let json = tokenizer.tokenizer_json().and_then(|json| serde_json::from_str::<Value>(json).ok());
-    let added = json.as_ref().and_then(|json| json["added_tokens"].as_array());
-    let token = |token: &Value| {
-        Some((u32::try_from(token["id"].as_u64()?).ok()?, token["content"].as_str()?.to_owned()))
-    };
-    let special: HashMap<u32, String> = added.into_iter().flatten().filter_map(token).collect();
-    match (special.is_empty(), tokenizer.id(END_OF_TEXT)) {
-        (true, Some(id)) => HashMap::from([(id, END_OF_TEXT.to_owned())]),
-        _ => special,
     }
 }
 

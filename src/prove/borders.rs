@@ -30,7 +30,7 @@ impl Borders {
         for place in expected.turns.iter().filter(|turn| turn.parts.is_empty()).map(|turn| turn.start.end) {
             let before = &text[text.floor_char_boundary(place.saturating_sub(SIDE))..place];
             let behind = &text[place..text.ceil_char_boundary((place + SIDE).min(text.len()))];
-            let special = || ids.special.values().map(|special| &**special);
+            let special = || ids.special.values().map(|special| &*special.spelling);
             let end = special().filter_map(|special| Some(before.rfind(special)? + special.len())).max();
             let start = special().filter_map(|special| behind.find(special)).min();
             let (before, behind) = (&before[end.unwrap_or(0)..], &behind[..start.unwrap_or(behind.len())]);

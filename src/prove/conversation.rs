@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::spans::Added;
 use crate::bounded;
 use crate::config::{Learn, Samples, SourceConfig, Task, TokenizerConfig};
 use crate::error::Result;
@@ -120,9 +121,11 @@ impl Reader {
     }
 
     /// The spellings of the tokens that stop generation, and of what ends a turn.
-    pub(super) fn ends(&self, tokenizer: &TokenizerConfig, special: &HashMap<u32, String>) -> Vec<String> {
+    pub(super) fn ends(&self, tokenizer: &TokenizerConfig, special: &HashMap<u32, Added>) -> Vec<String> {
         let mut ends = self.renderer.ends();
-        ends.extend(generation_ends(tokenizer).iter().filter_map(|id| special.get(id).cloned()));
+        ends.extend(
+            generation_ends(tokenizer).iter().filter_map(|id| Some(special.get(id)?.spelling.clone())),
+        );
         ends.retain(|end| !end.is_empty());
         ends.sort_unstable();
         ends.dedup();

@@ -271,8 +271,8 @@ impl Turns<'_> {
         let behind = &self.text[at..];
         let blank = behind.len() - behind.trim_start().len();
         let ends = self.ends.iter().filter(|end| self.ids.tokenizer.id(end).is_some());
-        let here =
-            ends.clone().chain(self.ids.special.values()).filter(|token| behind.starts_with(&***token));
+        let added = self.ids.special.values().map(|added| &added.spelling);
+        let here = ends.clone().chain(added).filter(|token| behind.starts_with(&***token));
         let apart = ends.filter(|end| behind[blank..].starts_with(&***end));
         let longest = |token: &&String| token.len();
         let here = here.max_by_key(longest).map(|token| (at, token));

@@ -9,7 +9,7 @@ use super::conversation::REASONING_TAGS;
 use super::expected::{Content, Expected, Turn};
 use super::fault::{FaultKind, Finding};
 use super::ranges::{Ranges, overlaps};
-use super::spans::Ids;
+use super::spans::{Added, Ids};
 use crate::config::Truncate;
 use crate::source::{excerpt, listed};
 
@@ -129,7 +129,11 @@ impl Judge<'_> {
         }
         let places = Ranges::new(self.expected.contents.iter().map(|content| content.place.clone()));
         for (id, span) in self.delivered.ids.iter().zip(self.spans) {
-            let Some(spelling) = self.rules.ids.special.get(id) else { continue };
+            let Some(Added { spelling, .. }) = self.rules.ids.special.get(id) else { continue };
+            // The token for unknown text stands for another one.
+            if !self.expected.text.get(span.start..).is_some_and(|text| text.starts_with(spelling)) {
+                continue;
+            }
             let is_tag = self.expected.reads_tags && REASONING_TAGS.contains(&&**spelling);
             let is_wrong = |content: &&Content| {
                 let is_within = content.place.start <= span.start && span.end <= content.place.end;
@@ -174,7 +178,14 @@ impl Judge<'_> {
                 () => Some(false),
             }
         };
-        self.spans.iter().map(wanted).collect()
+        // White space that was dropped between two ids may count as that of either.
+        let either = |(index, span): (usize, &Range<usize>)| {
+            let before = self.spans[..index].last().map_or(span.start, |before| before.end);
+            let behind = self.spans.get(index + 1).map_or(span.end, |behind| behind.start);
+            let with_dropped = before.min(span.start)..behind.max(span.end);
+            wanted(span).filter(|is_learned| wanted(&with_dropped) == Some(*is_learned))
+        };
+        self.spans.iter().enumerate().map(either).collect()
     }
 
     /// Each id is learned from exactly if the model writes it.
@@ -339,7 +350,7 @@ impl Judge<'_> {
                     return Err(self.finding(FaultKind::NoEnd, turn.written(), Some(turn.message), what));
                 }
                 Some(stop) => {
-                    let is_token = |token: &String| token == stop;
+                    let is_token = |token: &Added| token.spelling == *stop;
                     let known = self.rules.ids.special.values().any(is_token);
                     if known && !self.rules.ids.special.get(&id).is_some_and(is_token) {
                         let what =

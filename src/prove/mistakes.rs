@@ -13,7 +13,7 @@ pub(super) fn named(text: &str, found: &str, one_by_one: impl FnOnce() -> Option
         () if is_doubled(text, found) => {
             (FaultKind::DoubleBos, "the token that begins the text stands there twice")
         }
-        () if without_nulls(found) == text => (
+        () if found != text && without_nulls(found) == text => (
             FaultKind::NullArguments,
             "arguments that are null only because the table has their column are rendered",
         ),
@@ -72,5 +72,8 @@ mod tests {
         for (text, without) in cases {
             assert_eq!(without_nulls(text), without);
         }
+        let kind = |found: &str| named(r#"{"a": 1}"#, found, || None).kind;
+        assert_eq!(kind(r#"{"a": 1, "b": null}"#), FaultKind::NullArguments);
+        assert_eq!(kind(r#"{"a": 1}"#), FaultKind::OtherText);
     }
 }

@@ -14,7 +14,7 @@ use super::expected::Expected;
 use super::fault::{FaultKind, Finding};
 use super::judge::{Delivered, Judged, Rules};
 use super::samples::judge_record;
-use super::spans::Ids;
+use super::spans::{Added, Ids};
 use crate::config::{Learn, Truncate};
 use crate::tokenizer::{EncodeError, Tokenizer};
 
@@ -251,8 +251,9 @@ fn encode(text: &str, content: &[Range<usize>]) -> (Vec<u32>, Vec<Range<usize>>)
     (ids, spans)
 }
 
-fn special() -> HashMap<u32, String> {
-    (0..).zip(SPECIAL.map(str::to_owned)).collect()
+fn special() -> HashMap<u32, Added> {
+    let added = |spelling: &str| Added { spelling: spelling.to_owned(), ..Added::default() };
+    (0..).zip(SPECIAL.map(added)).collect()
 }
 
 fn roles(roles: &[&str]) -> Learn {

@@ -40,10 +40,12 @@ impl Chats {
         chat
     }
 
-    /// Has one of the tests' tokenizers, with a token that ends documents.
-    fn with_tokenizer(&self, file: &str, eos: &str) {
+    /// Has one of the tests' tokenizers, with a change of its file, and a token that ends documents.
+    fn with_tokenizer(&self, file: &str, eos: &str, [from, to]: [&str; 2]) {
         let path = self.path("tokenizer.json");
-        std::fs::copy(root().join("tests/data/tokenizers").join(file), &path).expect("a file");
+        let json =
+            std::fs::read_to_string(root().join("tests/data/tokenizers").join(file)).expect("a tokenizer");
+        std::fs::write(&path, json.replace(from, to)).expect("a file");
         let config = std::fs::read_to_string(self.path("run.toml")).expect("a config");
         let config =
             config.replace("kind = \"bytes\"", &format!("path = {path:?}")).replace("<|endoftext|>", eos);
@@ -310,7 +312,7 @@ fn each_turn_is_learned_in_a_sample_of_its_own() {
 fn the_template_of_shards_is_looked_for_beside_the_tokenizer() {
     let chats = Chats::new(TEMPLATE, CHATS);
     std::fs::write(chats.path("chat_template.jinja"), TEMPLATE).expect("a file");
-    chats.with_tokenizer("gate/gpt2.json", "<|endoftext|>");
+    chats.with_tokenizer("gate/gpt2.json", "<|endoftext|>", [""; 2]);
     let template = format!("template = {:?}\n", chats.path("chat.jinja"));
     let config = std::fs::read_to_string(chats.path("run.toml")).expect("a config").replace(&template, "");
     std::fs::write(chats.path("run.toml"), &config).expect("a file");
@@ -327,6 +329,32 @@ fn the_template_of_shards_is_looked_for_beside_the_tokenizer() {
     std::fs::write(chats.path("shards.toml"), format!("{source}[tokenizer]{settings}")).expect("a file");
     let (_, error) = failure(&prove);
     assert!(error.contains("name that with tokenizer.path"), "{error}");
+}
+
+#[test]
+fn text_that_a_tokenizer_drops_or_does_not_know_is_proved() {
+    let proves = |template: &str, chats: &str, [file, eos]: [&str; 2], change: [&str; 2]| {
+        let chats = Chats::new(template, chats);
+        chats.with_tokenizer(file, eos, change);
+        let said = text(&["inspect", &chats.config(), "--mask", "--check", "--set", "pipeline.seq_len=256"]);
+        assert!(said.starts_with("proved: 3 turns of 2 documents"), "{file}, {change:?}: {said}");
+    };
+    // White space around a token that drops it, of which some is content.
+    let strips = TEMPLATE.replace("~ message.content", "~ ' <mill>\n' ~ message.content");
+    let strips = strips.replace("eos_token", "' <mill>\n' ~ eos_token ~ ' <mill>\n'");
+    let strips = strips.replace("'<|assistant|>'", "'<|assistant|> <mill>\n'");
+    let lowercase = ["\"normalizer\":null", "\"normalizer\":{\"type\":\"Lowercase\"}"];
+    for change in [[""; 2], lowercase] {
+        proves(&strips, CHATS, ["gate/stripping.json", "<|endoftext|>"], change);
+    }
+    // A space alone before a token, which a decoder takes for its own; and text that has no id. As in most models, a space
+    // is put before the first word of all.
+    for answer in ["the Work ", "the \u{65e5}\u{672c} Work"] {
+        for tokenizer in [["unigram.json", "</s>"], ["wordpiece.json", "[SEP]"]] {
+            let chats = CHATS.replace("Two.", answer);
+            proves(TEMPLATE, &chats, tokenizer, ["\"always\"", "\"first\""]);
+        }
+    }
 }
 
 #[test]
