@@ -3,8 +3,9 @@
 //! For each turn the conversation up to it is rendered with the template's prompt for the next one. If the whole text
 //! begins with that, the turn begins where it ends. Templates that drop earlier reasoning render the earlier messages
 //! otherwise then: the end of the prompt is looked for before the turn's content, and the difference is noted. The turn
-//! ends with the first token behind its content that stops generation. A conversation of `n` turns is rendered `n` times,
-//! so a proof's time grows with the square of its length.
+//! ends with the first token behind its content that stops generation, unless the prompt stands right behind that: then
+//! the model goes on with another part of its message, and writes the prompt for that itself. A conversation of `n` turns
+//! is rendered `n` times, so a proof's time grows with the square of its length.
 //!
 //! No prompt announces the turns of other roles. Such a turn is the message's content and the token right behind it. Of a
 //! message whose parts say themselves whether they are learned from, these parts are known, and the token that ends it.
@@ -14,7 +15,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::conversation::{Completion, Conversation, Edit, Engine, REASONING_TAGS, role};
+use super::conversation::{Completion, Conversation, Edit, REASONING_TAGS, role};
 use super::kept::{Kept, contents};
 use super::regions::{Place, regions};
 use super::spans::Ids;
@@ -90,10 +91,18 @@ impl Expected {
     ) -> Self {
         let places: Vec<_> = left.iter().map(|message| Place::of_content(conversation, *message)).collect();
         let regions = regions(conversation, left, &text, &places);
-        let engine = &*conversation.engine;
         let (same, opening) = (OnceCell::new(), OnceCell::new());
-        let turns =
-            Turns { engine, left, text: &text, regions: &regions, ends, ids, renders_prompts, same, opening };
+        let turns = Turns {
+            conversation,
+            left,
+            text: &text,
+            regions: &regions,
+            ends,
+            ids,
+            renders_prompts,
+            same,
+            opening,
+        };
         // What earlier samples have is counted there.
         let new: Vec<usize> = left.iter().copied().filter(|index| *index >= conversation.first).collect();
         let (mut found, mut lost, mut kept) = (Vec::<Turn>::new(), 0, Kept::of(conversation, &new, &text));
@@ -207,7 +216,7 @@ fn reads_tags(conversation: &Conversation, left: &[usize], text: &str) -> bool {
 
 /// The turns of a rendered conversation.
 struct Turns<'a> {
-    engine: &'a dyn Engine,
+    conversation: &'a Conversation,
     /// The numbers of its messages.
     left: &'a [usize],
     text: &'a str,
@@ -227,15 +236,16 @@ impl Turns<'_> {
     /// writes. `None` if its beginning is not found.
     fn turn(&self, nth: usize, behind: usize) -> Option<(Turn, bool)> {
         let prompt = self.renders_prompts.then(|| self.render(nth, true)).flatten();
-        let opening = prompt.as_deref().and_then(|prompt| self.opening_of(nth, prompt));
-        let opening = opening.unwrap_or_default();
-        let (start, is_as_prompted) = match &prompt {
-            Some(prompt) if self.text.starts_with(&**prompt) => (prompt.len()..prompt.len(), true),
-            _ if opening.is_empty() => (self.search(nth, behind, self.any_opening()?)?, false),
-            _ => (self.search(nth, behind, &opening)?, false),
+        let own = prompt.as_deref().and_then(|prompt| self.opening_of(nth, prompt)).unwrap_or_default();
+        let seen = prompt.as_deref().filter(|prompt| self.text.starts_with(prompt));
+        let is_as_prompted = seen.is_some();
+        let opening = if own.is_empty() && !is_as_prompted { self.any_opening()? } else { &own };
+        let start = match seen {
+            Some(seen) => seen.len()..seen.len(),
+            None => self.search(nth, behind, opening)?,
         };
-        let (end, stop) = self.end(nth, start.end);
-        let (message, prompt) = (self.left[nth], opening.len());
+        let (end, stop) = self.end(nth, start.end, opening);
+        let (message, prompt) = (self.left[nth], own.len());
         let turn = Turn { message, is_prompted: true, start, end, prompt, stop, parts: Vec::new() };
         Some((turn, is_as_prompted))
     }
@@ -281,7 +291,7 @@ impl Turns<'_> {
 
     /// The messages before turn `nth`, maybe with the prompt for it, as far as the template renders them.
     fn render(&self, nth: usize, prompt: bool) -> Option<String> {
-        self.engine.render(&self.left[..nth], &[], prompt).ok()
+        self.conversation.engine.render(&self.left[..nth], &[], prompt).ok()
     }
 
     /// What `prompt` has behind the messages before turn `nth`.
@@ -324,7 +334,14 @@ impl Turns<'_> {
             Some(_) => window.rfind(part),
             None => window.find(part),
         };
-        if let Some(at) = find(opening) {
+        if let Some(mut at) = find(opening) {
+            // Before it may be other parts of the message.
+            while let Some(before) = window[..at].rfind(opening)
+                && self.is_part(&window[before..at])
+                && self.is_behind(nth, low + before)
+            {
+                at = before;
+            }
             let start = low + at + opening.len();
             return Some(start..start);
         }
@@ -336,16 +353,56 @@ impl Turns<'_> {
         Some(start..content.map_or(start, |content| content.start))
     }
 
-    /// Where turn `nth` ends, and the token that ends it.
-    fn end(&self, nth: usize, start: usize) -> (Range<usize>, Option<String>) {
+    /// Whether a text ends with a token that stops generation, and has no other one.
+    fn is_part(&self, text: &str) -> bool {
+        let rests = self.ends.iter().filter_map(|end| text.strip_suffix(&**end));
+        let has_end = |rest: &str| self.ends.iter().any(|end| rest.contains(&**end));
+        rests.min_by_key(|rest| rest.len()).is_some_and(|rest| !has_end(rest))
+    }
+
+    /// Whether a prompt at byte `at` stands behind the messages before message `nth`. The prompt for a part of another
+    /// role's message is none.
+    fn is_behind(&self, nth: usize, at: usize) -> bool {
+        !nth.checked_sub(1).is_some_and(|before| self.is_assistants(before))
+            || self.length(nth).is_some_and(|length| length <= at)
+    }
+
+    /// Whether a prompt at byte `at` is not that of message `nth` or of one behind it.
+    fn is_before(&self, nth: usize, at: usize) -> bool {
+        !self.is_assistants(nth) || self.length(nth).is_some_and(|length| at < length)
+    }
+
+    fn is_assistants(&self, nth: usize) -> bool {
+        self.left.get(nth).is_some_and(|message| role(&self.conversation.messages[*message]) == "assistant")
+    }
+
+    /// How many bytes the text has before message `nth`, if that is known.
+    fn length(&self, nth: usize) -> Option<usize> {
+        self.render(nth, false).filter(|text| self.text.starts_with(&**text)).map(|text| text.len())
+    }
+
+    /// Where turn `nth` ends, which begins behind the prompt `opening`, and the token that ends it.
+    fn end(&self, nth: usize, start: usize, opening: &str) -> (Range<usize>, Option<String>) {
         let from = self.regions[nth].as_ref().map_or(start, |content| content.end.max(start));
         let next = self.regions[nth + 1..].iter().flatten().map(|next| next.start).find(|next| *next >= from);
         let next = next.unwrap_or(self.text.len());
-        let between = &self.text[from..next];
-        let found = self.ends.iter().filter_map(|end| Some((between.find(&**end)?, end)));
-        match found.min_by_key(|(at, end)| (*at, std::cmp::Reverse(end.len()))) {
-            Some((at, end)) => {
-                let stop = from + at + end.len();
+        let first = |from: usize| {
+            let between = &self.text[from..next];
+            let found = self.ends.iter().filter_map(|end| Some((between.find(&**end)?, end)));
+            let (at, end) = found.min_by_key(|(at, end)| (*at, std::cmp::Reverse(end.len())))?;
+            Some((from + at + end.len(), end))
+        };
+        let mut found = first(from);
+        while let Some((stop, _)) = found
+            && !opening.is_empty()
+            && self.text[stop..next].starts_with(opening)
+            && self.is_before(nth + 1, stop)
+            && let Some(more) = first(stop + opening.len())
+        {
+            found = Some(more);
+        }
+        match found {
+            Some((stop, end)) => {
                 let blank = self.text[stop..].len() - self.text[stop..].trim_start().len();
                 (stop..stop + blank, Some(end.clone()))
             }

@@ -167,6 +167,29 @@ fn opens_reasoning(messages: &[Value], prompt: bool) -> Result<String, String> {
     Ok(chatml(messages, false)? + prompt)
 }
 
+/// As gpt-oss: the model writes what it thinks and what it says as two parts, and the beginning of the second. Calls keep
+/// what was thought until they are answered.
+fn in_two_parts(messages: &[Value], prompt: bool) -> Result<String, String> {
+    let has_calls = |message: &Value| message["tool_calls"].is_array();
+    let is_answer = |message: &Value| message["role"] == "assistant" && !has_calls(message);
+    let turn = |(index, message): (usize, &Value)| {
+        let (role, thought) = (text(message, "role"), text(message, "reasoning_content"));
+        let rest = &messages[index + 1..];
+        let is_kept = match has_calls(message) {
+            true => !rest.iter().any(is_answer),
+            false => rest.is_empty() && !prompt,
+        };
+        let thought = match thought.is_empty() || !is_kept {
+            true => String::new(),
+            false => format!("<|im_start|>{role}(thinks){thought}<|im_end|>"),
+        };
+        let calls = if has_calls(message) { message["tool_calls"].to_string() } else { String::new() };
+        format!("{thought}<|im_start|>{role}: {}{calls}<|im_end|>", text(message, "content"))
+    };
+    let prompt = if prompt { "<|im_start|>assistant" } else { "" };
+    Ok(messages.iter().enumerate().map(turn).collect::<String>() + prompt)
+}
+
 /// ChatML, with a stroke between the parts of a content.
 fn joins_parts(messages: &[Value], prompt: bool) -> Result<String, String> {
     let content = |message: &Value| {

@@ -1,16 +1,26 @@
 //! Conversations of which each turn is a sample.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
-    Case, Write, chatml, conversation, glm, opens_reasoning, plain, strips_reasoning, talk, thoughts,
-    with_bos,
+    Case, Write, chatml, conversation, glm, in_two_parts, opens_reasoning, plain, strips_reasoning, talk,
+    thoughts, with_bos,
 };
 use crate::config::{Learn, Truncate};
 use crate::prove::conversation::{Conversation, Record};
 use crate::prove::fault::FaultKind;
 
-const TEMPLATES: [Write; 5] = [chatml, with_bos, strips_reasoning, glm, opens_reasoning];
+const TEMPLATES: [Write; 6] = [chatml, with_bos, strips_reasoning, glm, opens_reasoning, in_two_parts];
+
+/// Thoughts before a call, and behind its result.
+fn calls() -> Value {
+    json!([
+        {"role": "user", "content": "one"},
+        {"role": "assistant", "reasoning_content": "hm", "content": "ask", "tool_calls": ["get"]},
+        {"role": "tool", "content": "two"},
+        {"role": "assistant", "reasoning_content": "ah", "content": "three"},
+    ])
+}
 
 /// The right ids and mask of each turn, to be found among the samples of all.
 fn cases(messages: &Value, write: Write) -> Vec<Case> {
@@ -28,7 +38,7 @@ fn turns(whole: &Conversation) -> Vec<Conversation> {
 #[test]
 fn each_turn_is_proved_and_each_single_id_that_is_wrong_is_found() {
     for (template, write) in TEMPLATES.into_iter().enumerate() {
-        for messages in [talk(), plain(), thoughts()] {
+        for messages in [talk(), plain(), thoughts(), calls()] {
             let mut cases = cases(&messages, write);
             let assistants = messages.as_array().expect("messages").iter();
             assert_eq!(cases.len(), assistants.filter(|message| message["role"] == "assistant").count());
@@ -56,7 +66,7 @@ fn each_turn_is_proved_and_each_single_id_that_is_wrong_is_found() {
 #[test]
 fn a_part_of_a_sample_is_proved_as_far_as_it_goes() {
     for write in TEMPLATES {
-        for messages in [plain(), thoughts()] {
+        for messages in [plain(), thoughts(), calls()] {
             for mut case in cases(&messages, write) {
                 for len in 1..case.ids.len() {
                     case.judge_part(&case.ids[..len], false).expect("no fault");
@@ -109,6 +119,34 @@ fn the_first_turns_of_a_sample_may_leave() {
     assert_eq!(expected.turns[0].message, 6);
     case.learned.fill(false);
     assert_eq!(case.judge().expect_err("a fault").kind, FaultKind::NothingLearned);
+}
+
+#[test]
+fn the_model_writes_the_beginnings_of_all_parts_but_the_first() {
+    let written = |case: &Case| -> Vec<String> {
+        case.judge().expect("no fault");
+        let turns = case.expected.turns.iter();
+        turns.map(|turn| case.expected.text[turn.written()].to_owned()).collect()
+    };
+    let call = "(thinks)hm<|im_end|><|im_start|>assistant: ask[\"get\"]<|im_end|>";
+    let answer = "(thinks)ah<|im_end|><|im_start|>assistant: three<|im_end|>";
+    let samples = cases(&calls(), in_two_parts);
+    assert_eq!(samples.iter().flat_map(written).collect::<Vec<_>>(), [call, answer]);
+    let whole = |messages: &Value| written(&Case::of(messages, in_two_parts, &Learn::All));
+    assert_eq!(whole(&calls()), [": ask[\"get\"]<|im_end|>", answer]);
+    let mut unanswered = json!(calls().as_array().expect("messages")[..3]);
+    unanswered[1]["content"] = "".into();
+    assert_eq!(whole(&unanswered), [call.replace("ask", "")]);
+    // Of messages one after the other each has a prompt.
+    let mut two = calls();
+    two.as_array_mut().expect("messages").truncate(3);
+    two[2] = two[1].clone();
+    assert_eq!(whole(&two), [call, call]);
+    let mut without = calls();
+    without[1]["content"] = "".into();
+    without.as_array_mut().expect("messages").remove(2);
+    let last = written(&Case::of(&without, in_two_parts, &Learn::Last));
+    assert!(!last[0].contains("get"), "{last:?}");
 }
 
 /// What a template drops of a message is counted in one sample, and so once.
