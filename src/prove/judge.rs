@@ -178,14 +178,12 @@ impl Judge<'_> {
                 () => Some(false),
             }
         };
-        // White space that was dropped between two ids may count as that of either.
-        let either = |(index, span): (usize, &Range<usize>)| {
-            let before = self.spans[..index].last().map_or(span.start, |before| before.end);
-            let behind = self.spans.get(index + 1).map_or(span.end, |behind| behind.start);
-            let with_dropped = before.min(span.start)..behind.max(span.end);
-            wanted(span).filter(|is_learned| wanted(&with_dropped) == Some(*is_learned))
+        // White space that a token drops may count as its own.
+        let either = |(id, span): (&u32, &Range<usize>)| {
+            let reach = self.rules.ids.reach(*id, span, &self.expected.text);
+            wanted(span).filter(|is_learned| reach == *span || wanted(&reach) == Some(*is_learned))
         };
-        self.spans.iter().enumerate().map(either).collect()
+        self.delivered.ids.iter().zip(self.spans).map(either).collect()
     }
 
     /// Each id is learned from exactly if the model writes it.

@@ -117,6 +117,17 @@ impl Ids<'_> {
         if is_dropped { text.len() - text.trim_start().len() } else { 0 }
     }
 
+    /// The bytes of an id, with the white space around them that its token would drop.
+    pub(super) fn reach(&self, id: u32, span: &Range<usize>, text: &str) -> Range<usize> {
+        let (before, behind) = (text.get(..span.start), text.get(span.end..));
+        let (Some(added), Some(before), Some(behind)) = (self.special.get(&id), before, behind) else {
+            return span.clone();
+        };
+        let start = if added.lstrip { before.trim_end().len() } else { span.start };
+        let end = if added.rstrip { text.len() - behind.trim_start().len() } else { span.end };
+        start..end
+    }
+
     /// The last id has what is dropped behind it, if that is the rest of the text.
     fn with_dropped(&self, ids: &[u32], text: &str, mut spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
         if let Some(last) = spans.last_mut()
