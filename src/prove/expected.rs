@@ -349,8 +349,11 @@ impl Turns<'_> {
         let (at, len) = cuts
             .map(|(at, char)| at + char.len_utf8())
             .find_map(|len| Some((find(&opening[..len])?, len)))?;
-        let start = low + at + len;
-        Some(start..content.map_or(start, |content| content.start))
+        let (start, seen) = (low + at + len, &opening[..len]);
+        // Where they part within white space, one id may have all of it.
+        let is_within = opening[len..].starts_with(char::is_whitespace);
+        let begin = if is_within { low + at + seen.trim_end().len() } else { start };
+        Some(begin..content.map_or(start, |content| content.start))
     }
 
     /// Whether a text ends with a token that stops generation, and has no other one.

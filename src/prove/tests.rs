@@ -24,6 +24,7 @@ mod mutations;
 mod other_roles;
 mod parts;
 mod pieces;
+mod prompts;
 
 /// The special tokens; an id is a place in this list.
 const SPECIAL: [&str; 9] = [
