@@ -23,9 +23,11 @@ use crate::error::{Error, Result};
 use crate::tokenizer::Encoder;
 
 mod again;
+mod alpaca;
 mod chat;
 mod chat_template;
 mod completion;
+mod contents;
 mod conversation;
 mod families;
 mod fields;

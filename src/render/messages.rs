@@ -7,19 +7,16 @@
 use std::collections::BTreeMap;
 
 use super::RenderError;
+use super::alpaca::{ALPACA, alpaca, with_earlier};
+use super::contents::{calls, check_content, function_call, has_choices, own_choice};
 use super::conversation::{About, Conversation, REASONING};
-use super::fields::{
-    Entries, first_name, is_empty, is_null, items, kind, list, not_json, quoted, take, take_key,
-};
+use super::fields::{Entries, first_name, is_empty, is_null, kind, list, not_json, quoted, take};
 use super::json::Json;
 use crate::config::{ROLES, SourceConfig};
 
 /// The field of a conversation, and the one of ShareGPT.
 const MESSAGES: &str = "messages";
 const CONVERSATIONS: &str = "conversations";
-
-/// The fields of Alpaca, and what tells it from other records.
-const ALPACA: [&str; 3] = ["instruction", "input", "output"];
 
 /// The fields of a record that stand beside the conversation.
 const BESIDE: [&str; 4] = ["documents", "system", "history", "chat_template_kwargs"];
@@ -30,9 +27,6 @@ const OTHER_ROLES: [(&str, &str); 4] =
 
 /// The role of ShareGPT's messages that are a call of a function, as JSON.
 const FUNCTION_CALL: &str = "function_call";
-
-/// The keys by which a message, or a part of one, says whether it is learned from.
-const LEARNED: [&str; 4] = ["train", "training", "weight", "loss_mask"];
 
 /// A prompt and its completion.
 #[derive(Debug)]
@@ -362,159 +356,4 @@ fn as_messages(value: Json) -> Json {
         Ok(Json::List(items)) if !items.is_empty() && items.iter().all(is_message) => Json::List(items),
         _ => value,
     }
-}
-
-fn message(role: &str, content: String) -> Json {
-    Json::Object(vec![
-        ("role".to_owned(), Json::String(role.to_owned())),
-        ("content".to_owned(), Json::String(content)),
-    ])
-}
-
-/// The messages of a record in Alpaca's form; `None` if it is in another.
-fn alpaca(record: &mut Entries) -> Result<Option<Vec<Json>>, RenderError> {
-    if !["instruction", "output"].iter().all(|name| record.iter().any(|(key, _)| key == name)) {
-        return Ok(None);
-    }
-    let [instruction, input, output] = ALPACA.map(|name| match take(record, name) {
-        None if name != "output" => Ok(String::new()),
-        None => Err(RenderError::new(format!("its field {name:?} is null"), "correct it")),
-        Some(Json::String(text)) => Ok(text),
-        Some(other) => Err(RenderError::new(
-            format!("its field {name:?} is {}, and must be a string", kind(&other)),
-            "correct it",
-        )),
-    });
-    let (mut user, input) = (instruction?, input?);
-    if !input.is_empty() {
-        user.push('\n');
-        user.push_str(&input);
-    }
-    Ok(Some(vec![message("user", user), message("assistant", output?)]))
-}
-
-/// The messages with those that records in ShareGPT's and Alpaca's form have in other fields: the system prompt, and
-/// earlier turns.
-fn with_earlier(record: &mut Entries, messages: Vec<Json>) -> Result<Vec<Json>, RenderError> {
-    let mut earlier = Vec::new();
-    match take(record, "system") {
-        Some(Json::String(system)) if !system.is_empty() => earlier.push(message("system", system)),
-        None | Some(Json::String(_)) => (),
-        Some(other) => {
-            return Err(RenderError::new(
-                format!("its field \"system\" is {}, and must be a string", kind(&other)),
-                "correct it",
-            ));
-        }
-    }
-    for pair in take(record, "history").into_iter().flat_map(items) {
-        let [Json::String(user), Json::String(assistant)] = &*items(pair) else {
-            return Err(RenderError::new(
-                "its field \"history\" must be a list of pairs of strings".to_owned(),
-                "correct it",
-            ));
-        };
-        earlier.extend([message("user", user.clone()), message("assistant", assistant.clone())]);
-    }
-    earlier.extend(messages);
-    Ok(earlier)
-}
-
-/// Takes out the keys by which an object says whether it is learned from. The first one that says something counts.
-fn own_choice(entries: &mut Entries) -> Result<Option<bool>, RenderError> {
-    let mut choice = None;
-    for name in LEARNED {
-        let own = match take_key(entries, name) {
-            None | Some(Json::Null) => continue,
-            Some(Json::Bool(learned)) => learned,
-            Some(Json::Int(weight @ (0 | 1))) => weight == 1,
-            Some(Json::Float(weight)) if weight == 0.0 || weight == 1.0 => weight == 1.0,
-            Some(_) => {
-                return Err(RenderError::new(
-                    format!("its {name:?} must be true, false, 0 or 1; other weights are not supported"),
-                    "correct it",
-                ));
-            }
-        };
-        choice = choice.or(Some(own));
-    }
-    Ok(choice)
-}
-
-/// Whether a value is a list of parts of which one says whether it is learned from.
-fn has_choices(value: &Json) -> bool {
-    let says = |part: &Json| matches!(part.get("train"), Some(Json::Bool(_)));
-    matches!(value, Json::List(parts) if parts.iter().any(says))
-}
-
-/// Checks a message's content, and takes out what its parts say of themselves.
-fn check_content(content: &mut Json, about: &About) -> Result<Vec<Option<bool>>, RenderError> {
-    match content {
-        Json::Null | Json::String(_) => Ok(Vec::new()),
-        Json::List(parts) => {
-            let own = parts.iter_mut().enumerate().map(|(number, part)| match part {
-                Json::Object(entries) => {
-                    check_part(number, entries)?;
-                    own_choice(entries)
-                }
-                _ => Ok(None),
-            });
-            own.collect()
-        }
-        // What a tool gives back may be anything.
-        _ if about.is_tool() => Ok(Vec::new()),
-        other => Err(RenderError::new(
-            format!("its content is {}, and must be a string or a list of parts", kind(other)),
-            "correct it",
-        )),
-    }
-}
-
-/// Refuses a part that should have a text and has none.
-fn check_part(number: usize, entries: &Entries) -> Result<(), RenderError> {
-    let field = |name: &str| entries.iter().find(|(key, _)| key == name).map(|(_, value)| value);
-    let is_text = field("type").is_none_or(|kind| kind.as_str() == Some("text"));
-    if !is_text || field("text").is_some_and(|text| text.as_str().is_some()) {
-        return Ok(());
-    }
-    let what = field("text").map_or("not there", kind);
-    Err(RenderError::new(
-        format!("the \"text\" of part {} of its content is {what}, and must be a string", number + 1),
-        "correct it",
-    ))
-}
-
-/// The calls of a message, which may be JSON in a string.
-fn calls(value: Json) -> Result<Json, RenderError> {
-    match value {
-        Json::String(text) if text.is_empty() => Ok(Json::Null),
-        Json::String(text) => Ok(list(&text, "tool_calls")?.map_or(Json::Null, Json::List)),
-        value @ (Json::Null | Json::List(_)) => Ok(value),
-        other => Err(RenderError::new(
-            format!("its tool_calls are {}, and must be a list", kind(&other)),
-            "correct them",
-        )),
-    }
-}
-
-/// ShareGPT's message whose content is a call, as one with a call.
-fn function_call(message: &Json) -> Result<Json, RenderError> {
-    let text = message.get("content").and_then(Json::as_str).unwrap_or_default();
-    let parsed = Json::parse(text).map_err(|e| not_json("value", &e))?;
-    let calls = items(parsed).into_iter().map(|call| match call.get("name") {
-        Some(Json::String(_)) => Ok(Json::Object(vec![
-            ("type".to_owned(), Json::String("function".to_owned())),
-            ("function".to_owned(), call),
-        ])),
-        _ => Err(RenderError::new(
-            "its role is \"function_call\", and its value has no \"name\"".to_owned(),
-            "make it {\"name\": ..., \"arguments\": ...}",
-        )),
-    });
-    let calls = Json::List(calls.collect::<Result<_, _>>()?);
-    Ok(Json::Object(vec![
-        ("role".to_owned(), Json::String("assistant".to_owned())),
-        ("content".to_owned(), Json::String(String::new())),
-        ("tool_calls".to_owned(), calls),
-    ]))
 }

@@ -10,7 +10,9 @@ use crate::tokenizer::EncodeError;
 use crate::tokenizer::tests::{before, with_tokens};
 
 mod guard;
+mod records;
 mod samples;
+mod truncation;
 
 /// Turns in ChatML.
 const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}\
@@ -376,100 +378,6 @@ fn what_cannot_be_found_is_refused() {
 }
 
 #[test]
-fn records_come_in_many_forms() {
-    let given = Given::new(CHATML);
-    let expected = show(&given, &chat(&[("s", "0"), ("u", "1"), ("a", "2")]));
-    let sharegpt = json!({ "system": "0", "conversations": [
-        { "from": "human", "value": "1" }, { "from": "gpt", "value": "2" },
-    ]});
-    let alpaca = json!({ "system": "0", "instruction": "1", "input": "", "output": "2" });
-    let string = json!({ "messages": chat(&[("s", "0"), ("u", "1"), ("a", "2")])["messages"].to_string() });
-    for record in [&sharegpt, &alpaca, &string] {
-        assert_eq!(show(&given, record), expected);
-    }
-    let alpaca = json!({ "instruction": "1", "input": "in", "output": "2" });
-    assert_eq!(show(&given, &alpaca), show(&given, &chat(&[("u", "1\nin"), ("a", "2")])));
-
-    let mut renamed = Given::new(CHATML);
-    renamed.source.field = Some("talk.turns".to_owned());
-    renamed.source.chat.fields =
-        [("role", "who"), ("content", "what")].map(|(a, b)| (a.to_owned(), b.to_owned())).into();
-    renamed.source.chat.roles = [("bot", "assistant")].map(|(a, b)| (a.to_owned(), b.to_owned())).into();
-    let record = json!({ "talk": { "turns": [
-        { "who": "system", "what": "0" }, { "who": "user", "what": "1" }, { "who": "bot", "what": "2" },
-    ]}});
-    assert_eq!(show(&renamed, &record), expected);
-    assert_eq!(renamed.renderer().columns()[..2], ["talk.turns", "talk"]);
-
-    // What has the name of the template's, and is another field.
-    let mut namesakes = record.clone();
-    for message in namesakes["talk"]["turns"].as_array_mut().expect("messages") {
-        (message["role"], message["content"]) = (json!("zz"), json!("CC"));
-    }
-    assert_eq!(show(&renamed, &namesakes), expected);
-
-    let unknown = json!({ "messages": [{ "role": "bot", "content": "1" }] });
-    let error = refused(&given, &unknown);
-    assert!(error.what.contains("\"bot\"") && error.remedy.contains("source.0.chat.roles"), "{error:?}");
-    for (record, what) in [
-        (json!({ "text": "a" }), "no field \"messages\", but \"text\""),
-        (json!({ "messages": 1 }), "a number"),
-        (json!({ "messages": [1] }), "message 1 of the conversation: it is a number"),
-        (json!({ "messages": [{ "role": "user", "content": 1 }] }), "its content is a number"),
-        (
-            json!({ "messages": [{ "role": "user", "value": "q" }, { "role": "assistant", "text": "a" }] }),
-            "no field \"content\", but \"role\", \"text\"",
-        ),
-        (json!({ "messages": [{ "role": "user", "content": null }] }), "its field \"content\" is null"),
-        (
-            json!({ "messages": [{ "role": "assistant", "content": [{ "type": "text", "value": "a" }] }] }),
-            "the \"text\" of part 1 of its content is not there",
-        ),
-        (
-            json!({ "messages": [{ "role": "assistant", "content": [{ "type": "text", "text": null }] }] }),
-            "the \"text\" of part 1 of its content is null",
-        ),
-        (json!({ "instruction": "a", "output": null }), "its field \"output\" is null"),
-        (json!({ "messages": [{ "role": "user", "content": "", "weight": 0.5 }] }), "\"weight\""),
-        (
-            json!({ "messages": [{ "role": "user", "content": "a", "details": [{ "train": true }] }] }),
-            "\"details\"",
-        ),
-        (json!([1]), "the record is a list"),
-    ] {
-        let error = refused(&given, &record);
-        assert!(error.what.contains(what), "{error:?}");
-    }
-    for nothing in [json!({ "messages": [] }), json!({ "messages": null }), json!({ "messages": "null" })] {
-        assert_eq!(left_out(&given, &nothing), "it has no messages");
-    }
-}
-
-#[test]
-fn a_null_is_what_the_record_says() {
-    let template = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' }}{% for c in m.tool_calls or [] %}{{ c.function.arguments | tojson }}\
-        {% endfor %}{{ m.content or '' }}{{ '<|im_end|>\\n' }}{% endfor %}";
-    let mut record = chat(&[("u", "1"), ("a", "")]);
-    record["messages"][0]["tool_calls"] = Value::Null;
-    record["messages"][1]["tool_calls"] =
-        json!([{ "function": { "name": "f", "arguments": { "a": null, "b": 1 } } }]);
-    let given = Given::new(template);
-    let text = show(&given, &record);
-    assert!(text.replace(' ', "").contains("{\"a\":null,\"b\":1}"), "{text}");
-    // JSON in strings says the same.
-    record["messages"] = json!(record["messages"].to_string());
-    assert_eq!(show(&given, &record), text);
-    for null in [Value::Null, json!("null")] {
-        (record["tools"], record["chat_template_kwargs"]) = (null.clone(), null);
-        assert_eq!(show(&given, &record), text);
-    }
-    let mut plain = chat(&[("u", "1"), ("a", "2")]);
-    let text = show(&given, &plain);
-    plain["messages"][1]["tool_calls"] = json!("null");
-    assert_eq!(show(&given, &plain), text);
-}
-
-#[test]
 fn turns_begin_anew_with_a_split_border() {
     let mut given = Given::new(CHATML);
     given.source.chat.border = Border::Split;
@@ -523,35 +431,6 @@ fn what_decides_texts_is_in_the_fingerprint_and_paths_are_not() {
     }
 }
 
-#[test]
-fn completions_are_strings_or_messages() {
-    let mut given = Given::new(CHATML);
-    given.source.task = Task::Completion;
-    let strings = json!({ "prompt": "1 <|im_end|>", "completion": "2" });
-    let text = rendered(&given.renderer(), &strings);
-    assert_eq!(shown(&text), "<sop>1 <|im_end|>\u{ab}2</s>\u{bb}");
-    assert_eq!(special(&text), ["<sop>", "</s>"]);
-    let of = |messages: &[(&str, &str)]| chat(messages)["messages"].clone();
-    let messages = json!({
-        "prompt": of(&[("u", "1"), ("a", "2"), ("u", "3")]), "completion": of(&[("a", "4")]),
-    });
-    assert_eq!(learned(&rendered(&given.renderer(), &messages)), ["4<|im_end|>"]);
-    assert!(
-        refused(&given, &json!({ "prompt": null, "completion": "2" })).what.contains("\"prompt\" is null")
-    );
-    let mixed = json!({ "prompt": "1", "completion": of(&[("a", "4")]) });
-    assert!(refused(&given, &mixed).what.contains("its prompt is a string and its completion a list"));
-    let renderer = given.renderer();
-    assert!(matches!(outcome(&renderer, &json!({ "prompt": "1", "completion": "" })), Outcome::LeftOut(_)));
-    let why = renderer.unlearned().expect("there is nothing to learn from");
-    assert_eq!(why, "all records are left out, the last one because its completion is empty");
-    rendered(&renderer, &strings);
-    assert_eq!(renderer.unlearned(), None);
-    given.source.chat.template = None;
-    assert_eq!(rendered(&given.renderer(), &strings), text);
-    assert!(refused(&given, &messages).remedy.contains("source.0.chat.template"));
-}
-
 fn encoder() -> Encoder {
     Encoder::new(with_tokens())
 }
@@ -561,88 +440,6 @@ fn len(Rendered { text, marks }: &Rendered) -> usize {
     let mut ids = Vec::new();
     encoder().encode_rendered(text, marks, 0..text.len(), &mut ids, &mut Mask::default()).expect("ids");
     ids.len()
-}
-
-#[test]
-fn the_oldest_turns_leave() {
-    let record = chat(&[
-        ("s", "0"),
-        ("u", "1"),
-        ("a", "2"),
-        ("t", "3"),
-        ("a", "4"),
-        ("u", "5"),
-        ("a", "6"),
-        ("u", "7"),
-        ("a", "8"),
-    ]);
-    let given = Given::new(CHATML);
-    let lens = |kept: &[(&str, &str)]| len(&rendered(&given.renderer(), &chat(kept)));
-    let (two, one) = (
-        lens(&[("s", "0"), ("u", "5"), ("a", "6"), ("u", "7"), ("a", "8")]),
-        lens(&[("s", "0"), ("u", "7"), ("a", "8")]),
-    );
-    let fitted = |width, truncate| {
-        let mut given = Given::new(CHATML);
-        given.source.chat.truncate = truncate;
-        let renderer = given.renderer();
-        renderer.fit(&encoder(), width);
-        outcome(&renderer, &record)
-    };
-    let learned_of = |width| match fitted(width, Truncate::Turns) {
-        Outcome::Text(text) => {
-            assert!(text.text.contains("system\n0"));
-            learned(&text).iter().map(|text| text[..1].to_owned()).collect::<Vec<_>>()
-        }
-        Outcome::LeftOut(why) => vec![why],
-    };
-    assert_eq!(learned_of(1000), ["2", "4", "6", "8"]);
-    assert_eq!(learned_of(two), ["6", "8"]);
-    assert_eq!(learned_of(two - 1), ["8"]);
-    assert_eq!(learned_of(one), ["8"]);
-    assert_eq!(learned_of(one - 1), [format!("it is longer than a row, which has {} ids", one - 1)]);
-    assert!(matches!(fitted(two, Truncate::Drop), Outcome::LeftOut(_)));
-    match fitted(two, Truncate::End) {
-        Outcome::Text(text) => assert_eq!(text.marks.limit, Some((two, Truncate::End))),
-        Outcome::LeftOut(why) => panic!("{why}"),
-    }
-}
-
-#[test]
-fn a_conversation_that_was_encoded_to_measure_it_is_not_encoded_again() {
-    let given = Given::new(CHATML);
-    let records = [
-        chat(&[("u", "1"), ("a", "23")]),
-        chat(&[("s", "4"), ("u", "5"), ("a", "6"), ("u", "7"), ("a", "8")]),
-    ];
-    let plain = records.each_ref().map(|record| rendered(&given.renderer(), record));
-    let (mut slab, mut marks) = ("..".to_owned(), RenderedMarks::default());
-    let mut places = Vec::new();
-    for (record, plain) in records.iter().zip(&plain) {
-        let renderer = given.renderer();
-        renderer.fit(&encoder(), len(plain));
-        let measured = rendered(&renderer, record);
-        assert_eq!((&measured.text, &measured.marks.mask), (&plain.text, &plain.marks.mask));
-        places.push(slab.len()..slab.len() + plain.text.len());
-        marks.append(&measured.marks, measured.text.len(), slab.len());
-        slab.push_str(&measured.text);
-    }
-    let (known, unknown) =
-        (marks.clone(), RenderedMarks { encoded: EncodedTexts::default(), ..marks.clone() });
-    let refusing = Encoder::new(before("refusing", |_| Err("it was encoded".into())));
-    // In another order, and behind other ids.
-    let encode = |encoder: &Encoder, marks: &RenderedMarks| {
-        let (mut ids, mut mask) = (vec![7], Mask::default());
-        let encoded = places.iter().rev().map(|place| {
-            encoder.encode_rendered(&slab[place.clone()], marks, place.clone(), &mut ids, &mut mask)
-        });
-        let borders = encoded.collect::<Result<Vec<_>, EncodeError>>()?;
-        Ok::<_, EncodeError>((ids, mask, borders))
-    };
-    assert_eq!(encode(&refusing, &known), encode(&encoder(), &unknown));
-    let second = marks.within(&places[1]);
-    assert_eq!((second.encoded, second.mask), (EncodedTexts::default(), plain[1].marks.mask.clone()));
-    assert!(encode(&refusing, &unknown).is_err());
 }
 
 /// Texts that look like a template's own.

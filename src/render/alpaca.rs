@@ -1,0 +1,64 @@
+//! Records in Alpaca's form, and what ShareGPT's have beside their messages.
+
+use super::RenderError;
+use super::fields::{Entries, items, kind, take};
+use super::json::Json;
+
+/// The fields of Alpaca, and what tells it from other records.
+pub(super) const ALPACA: [&str; 3] = ["instruction", "input", "output"];
+
+fn message(role: &str, content: String) -> Json {
+    Json::Object(vec![
+        ("role".to_owned(), Json::String(role.to_owned())),
+        ("content".to_owned(), Json::String(content)),
+    ])
+}
+
+/// The messages of a record in Alpaca's form; `None` if it is in another.
+pub(super) fn alpaca(record: &mut Entries) -> Result<Option<Vec<Json>>, RenderError> {
+    if !["instruction", "output"].iter().all(|name| record.iter().any(|(key, _)| key == name)) {
+        return Ok(None);
+    }
+    let [instruction, input, output] = ALPACA.map(|name| match take(record, name) {
+        None if name != "output" => Ok(String::new()),
+        None => Err(RenderError::new(format!("its field {name:?} is null"), "correct it")),
+        Some(Json::String(text)) => Ok(text),
+        Some(other) => Err(RenderError::new(
+            format!("its field {name:?} is {}, and must be a string", kind(&other)),
+            "correct it",
+        )),
+    });
+    let (mut user, input) = (instruction?, input?);
+    if !input.is_empty() {
+        user.push('\n');
+        user.push_str(&input);
+    }
+    Ok(Some(vec![message("user", user), message("assistant", output?)]))
+}
+
+/// The messages with those that records in ShareGPT's and Alpaca's form have in other fields: the system prompt, and
+/// earlier turns.
+pub(super) fn with_earlier(record: &mut Entries, messages: Vec<Json>) -> Result<Vec<Json>, RenderError> {
+    let mut earlier = Vec::new();
+    match take(record, "system") {
+        Some(Json::String(system)) if !system.is_empty() => earlier.push(message("system", system)),
+        None | Some(Json::String(_)) => (),
+        Some(other) => {
+            return Err(RenderError::new(
+                format!("its field \"system\" is {}, and must be a string", kind(&other)),
+                "correct it",
+            ));
+        }
+    }
+    for pair in take(record, "history").into_iter().flat_map(items) {
+        let [Json::String(user), Json::String(assistant)] = &*items(pair) else {
+            return Err(RenderError::new(
+                "its field \"history\" must be a list of pairs of strings".to_owned(),
+                "correct it",
+            ));
+        };
+        earlier.extend([message("user", user.clone()), message("assistant", assistant.clone())]);
+    }
+    earlier.extend(messages);
+    Ok(earlier)
+}
