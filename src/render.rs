@@ -308,7 +308,11 @@ impl Setup<'_> {
     fn no_template(&self) -> Error {
         let problem = match &self.tokenizer.path {
             Some(path) => format!("there is no chat template beside {}; put it there", path.display()),
-            None => "it is looked for beside the tokenizer's file; name that with tokenizer.path".to_owned(),
+            None => {
+                "there is no chat template, which is looked for beside the tokenizer's file; name that with \
+                 tokenizer.path"
+                    .to_owned()
+            }
         };
         Error::config(format!("{}.chat.template", self.key), format!("{problem}, or name a file in Jinja"))
     }

@@ -215,9 +215,13 @@ impl Chat {
             return Ok((Vec::new(), Vec::new()));
         }
         let mut turns = self.turns(form, conversation, rendered, structure)?;
-        let has_text = |message: &&usize| !conversation.texts(**message).all(|text| text.trim().is_empty());
+        let is_told = |message: &&usize| {
+            let calls = conversation.messages[**message].get("tool_calls");
+            calls.is_some_and(|calls| !is_empty(calls))
+                || !conversation.texts(**message).all(|text| text.trim().is_empty())
+        };
         let is_marked = matches!(form.finder, Finder::Markers { .. });
-        let is_short = is_marked && turns.len() < assistants.iter().filter(has_text).count();
+        let is_short = is_marked && turns.len() < assistants.iter().filter(is_told).count();
         let is_one_each = turns.len() == assistants.len();
         let is_joined = form.is_joined() && !is_one_each;
         if assistants.iter().all(|message| wanted[*message]) && !is_short && !is_joined {

@@ -10,7 +10,8 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::RenderError;
-use super::conversation::{Conversation, entry_mut, string_mut};
+use super::conversation::{Conversation, REASONING, entry_mut, string_mut};
+use super::fields::is_empty;
 use super::json::Json;
 use super::sentinels::trimmed;
 
@@ -56,33 +57,39 @@ pub(super) fn check(
         return Ok(());
     }
     let ends = |of: &[Said]| ends(conversation, text, of, render);
-    let one_by_one = || suspects.iter().take(ALONE).filter_map(|said| ends(&[*said])).flatten().collect();
-    let ends: Vec<(Said, usize)> = ends(&suspects).unwrap_or_else(one_by_one);
-    for said in suspects {
-        let mut places = ends.iter().filter(|(of, _)| *of == said).map(|(_, end)| *end).peekable();
+    let one_by_one = |said: &Said| ends(&[*said])?.pop();
+    let found = ends(&suspects).map(|found| found.into_iter().map(Some).collect());
+    let found: Vec<_> = found.unwrap_or_else(|| suspects.iter().take(ALONE).map(one_by_one).collect());
+    for (said, ends) in suspects.iter().zip(found) {
+        let Some(ends) = ends else { continue };
         let (number, is_wanted) = (said.message + 1, wanted[said.message]);
-        let is_wrong = match is_wanted {
-            true => places.peek().is_some() && !places.any(|end| is_learned(end - 1..end)),
-            false => places.any(|end| is_learned(end - 1..end)),
+        let is_at_learned = ends.iter().any(|end| is_learned(end - 1..*end));
+        let wrong = match is_wanted {
+            true if ends.is_empty() => {
+                if said.may_be_left_out(conversation, text, render) {
+                    continue;
+                }
+                return Err(RenderError::new(
+                    format!(
+                        "message {number} is to be learned from, and the template leaves its content out"
+                    ),
+                    "use a template that renders it (some take only a list of parts), or leave the record out",
+                ));
+            }
+            true if !is_at_learned => "to be learned from, and stands outside what marks a turn in the text",
+            false if is_at_learned => "not to be learned from, and stands where the text marks a turn",
+            _ => continue,
         };
-        if is_wrong {
-            let what = match is_wanted {
-                true => format!(
-                    "message {number} is to be learned from, and stands outside what marks a turn in the text"
-                ),
-                false => format!(
-                    "message {number} is not to be learned from, and stands where the text marks a turn"
-                ),
-            };
-            let remedy = "this template writes such conversations otherwise: say what stands around turns with chat.turn, use \
-                          a template with generation blocks, or leave the record out";
-            return Err(RenderError::new(what, remedy));
-        }
+        return Err(RenderError::new(
+            format!("message {number} is {wrong}"),
+            "this template writes such conversations otherwise: say what stands around turns with chat.turn, use a \
+             template with generation blocks, or leave the record out",
+        ));
     }
     Ok(())
 }
 
-/// What seems to stand where it should not.
+/// What seems to stand where it should not, or nowhere.
 fn suspects(
     conversation: &Conversation,
     text: &str,
@@ -95,28 +102,43 @@ fn suspects(
             continue;
         }
         let (start, is_wanted) = (at, wanted[message]);
+        let is_right = |place: &Range<usize>| {
+            is_learned(if is_wanted { place.end - 1..place.end } else { place.clone() }) == is_wanted
+        };
         for said in said(conversation, message, is_wanted) {
             let Some(words) = said.words(conversation).map(|words| &words[trimmed(words)]) else { continue };
-            let behind = &text.as_bytes()[start..];
-            // To look for a few bytes is prepared fast.
-            let (few, all) = (&words.as_bytes()[..words.len().min(FEW)], words.as_bytes());
-            let places = memmem::find_iter(behind, few).take(TRIES);
-            let mut tries = places.filter(|place| behind[*place..].starts_with(all)).peekable();
-            let is_there = tries.peek().is_some();
-            let is_right = |place: &usize| {
-                let end = start + place + words.len();
-                is_learned(if is_wanted { end - 1..end } else { start + place..end }) == is_wanted
-            };
-            match tries.find(is_right) {
+            if let Some(place) = places(text, words, start).find(is_right) {
                 // The system prompt may stand anywhere.
-                Some(_) if about.is_system() => (),
-                Some(place) => at = at.max(start + place + words.len()),
-                None if is_there => suspects.push(said),
-                None => (),
+                at = if about.is_system() { at } else { at.max(place.end) };
+                continue;
             }
+            let is_suspect = match is_wanted {
+                // A template may drop what the model thought before it answered.
+                true => places(text, end_of(words), start).find(is_right).is_none(),
+                false => {
+                    let mut all = places(text, words, 0).peekable();
+                    places(text, words, start).next().is_some()
+                        || all.peek().is_some() && !all.any(|place| is_right(&place))
+                }
+            };
+            suspects.extend(is_suspect.then_some(said));
         }
     }
     suspects
+}
+
+/// The first places of some words in a text, from a byte on.
+fn places(text: &str, words: &str, from: usize) -> impl Iterator<Item = Range<usize>> {
+    let (behind, all) = (&text.as_bytes()[from..], words.as_bytes());
+    // To look for a few bytes is prepared fast.
+    let found = memmem::find_iter(behind, &all[..all.len().min(FEW)]).take(TRIES);
+    let found = found.filter(|place| behind[*place..].starts_with(all));
+    found.map(move |place| from + place..from + place + all.len())
+}
+
+/// The last words of a content.
+fn end_of(words: &str) -> &str {
+    &words[words.ceil_char_boundary(words.len().saturating_sub(FEW))..]
 }
 
 /// What a message says, in order; of calls only if it is learned from.
@@ -134,6 +156,20 @@ fn said(conversation: &Conversation, message: usize, is_wanted: bool) -> impl It
 }
 
 impl Said {
+    /// Whether it may be missing: the text has nothing else of its message either, or has something else to learn from.
+    fn may_be_left_out(
+        &self,
+        conversation: &Conversation,
+        text: &str,
+        render: &dyn Fn(&Conversation) -> Result<String, RenderError>,
+    ) -> bool {
+        let message = &conversation.messages[self.message];
+        let has = |name: &&str| message.get(name).is_some_and(|value| !is_empty(value));
+        REASONING.iter().chain(&["tool_calls"]).any(has)
+            || render(&conversation.with(|number| number != self.message))
+                .is_ok_and(|without| without == text)
+    }
+
     /// Its words; `None` if there are none.
     fn words<'a>(&self, conversation: &'a Conversation) -> Option<&'a str> {
         let words = match self.what {
@@ -166,14 +202,14 @@ impl Said {
     }
 }
 
-/// Where in `text` what is said ends, once for each time that it stands there; `None` if the template writes something
-/// else as soon as there is a word behind it.
+/// For each of these, where in `text` it ends, once for each time that it stands there; `None` if the template writes
+/// something else as soon as there is a word behind them.
 fn ends(
     conversation: &Conversation,
     text: &str,
     of: &[Said],
     render: &dyn Fn(&Conversation) -> Result<String, RenderError>,
-) -> Option<Vec<(Said, usize)>> {
+) -> Option<Vec<Vec<usize>>> {
     let word = (0..).map(|nth| format!("Kw{nth}q")).find(|word| !text.contains(word))?;
     let mut other = conversation.clone();
     for (number, said) in of.iter().enumerate() {
@@ -182,10 +218,10 @@ fn ends(
     }
     let marked = render(&other).ok()?;
     let mut pieces = marked.split(&*word);
-    let (mut ends, mut rest) = (Vec::new(), text.strip_prefix(pieces.next()?)?);
+    let (mut ends, mut rest) = (vec![Vec::new(); of.len()], text.strip_prefix(pieces.next()?)?);
     for piece in pieces {
         let (number, behind) = piece.split_once('z')?;
-        ends.push((*of.get(number.parse::<usize>().ok()?)?, text.len() - rest.len()));
+        ends.get_mut(number.parse::<usize>().ok()?)?.push(text.len() - rest.len());
         rest = rest.strip_prefix(behind)?;
     }
     rest.is_empty().then_some(ends)

@@ -31,16 +31,23 @@ fn with_calls(answer: Value) -> Value {
 }
 
 #[test]
-fn an_answer_outside_all_turns_is_refused() {
-    let given = Given::new(BARE);
+fn an_answer_without_a_marker_is_found_or_refused() {
     let record = with_calls(json!({"role": "assistant", "content": "It shines."}));
-    assert!(refused(&given, &record).what.starts_with("message 4 is to be learned from"));
-    assert!(
-        refused(&given, &with_calls(call(&["umbrella"]))).what.starts_with("message 4 is to be learned from")
-    );
-    // What the template leaves out stands nowhere.
-    let without = Given::new(&BARE.replace("{{ c.function.name }}()", "").replace("{{ m.content }}", ""));
-    assert_eq!(learned(&rendered(&without.renderer(), &record)), ["<|im_end|>"]);
+    let text = rendered(&Given::new(BARE).renderer(), &record);
+    assert_eq!(learned(&text), ["weather()<|im_end|>", "It shines.<|im_end|>"]);
+    let refuses = |template: &str, record: &Value| {
+        let error = refused(&Given::new(template), record);
+        assert!(error.what.starts_with("message 4 is to be learned from, and stands outside"), "{error:?}");
+    };
+    refuses(BARE, &with_calls(call(&["umbrella"])));
+    // As many markers as answers, of which one is nobody's.
+    let greeting = "{{ '<|im_start|>assistant\\nHello.<|im_end|>\\n' if messages[2].role == 'tool' }}";
+    let greets = format!("{greeting}{BARE}");
+    refuses(&greets, &record);
+    // The tool's result is not rendered, and stands in the answer.
+    let silent = greets
+        .replace("else %}{{ '<|im_start|>' + m.role", "elif m.role != 'tool' %}{{ '<|im_start|>' + m.role");
+    refuses(&silent, &with_calls(json!({"role": "assistant", "content": "The sun shines."})));
 }
 
 #[test]
@@ -79,4 +86,18 @@ fn what_only_seems_wrong_is_not_refused() {
     let without = CHATML.replace("in messages", "in messages if m.role != 'tool'");
     let text = rendered(&Given::new(&without).renderer(), &chat(&[("u", "1"), ("t", "2"), ("a", "2")]));
     assert_eq!(learned(&text), ["2<|im_end|>"]);
+}
+
+#[test]
+fn an_answer_that_the_template_leaves_out_teaches_no_end() {
+    let two = chat(&[("u", "1"), ("a", "two"), ("u", "3"), ("a", "four")]);
+    let without = |what: &str| Given::new(&CHATML.replace("m.content", what));
+    let error = refused(&without("(m.content if not m.content.startswith('four') else '')"), &two);
+    assert!(error.what.starts_with("message 4 is to be learned from, and the template leaves"), "{error:?}");
+    // A template may leave out all of a message, or what stands before the answer.
+    let last = Given::new(&CHATML.replace("in messages", "in messages[-2:]"));
+    assert_eq!(learned(&rendered(&last.renderer(), &two)), ["four<|im_end|>"]);
+    let thought = chat(&[("u", "1"), ("a", "<x>because</x>The answer is two.")]);
+    let text = rendered(&without("m.content.split('</x>')[-1]").renderer(), &thought);
+    assert_eq!(learned(&text), ["The answer is two.<|im_end|>"]);
 }

@@ -256,6 +256,9 @@ impl Export<'_> {
     fn tokenizer_config(&self) -> Value {
         let mut config = self.origin.map(|origin| origin.tokenizer.clone()).unwrap_or_default();
         let positions = self.positions();
+        // Chat templates spell special tokens out.
+        let has_template = config.contains_key("chat_template") || !self.templates().is_empty();
+        let is_split = self.special_tokens == SpecialTokens::Text && !has_template;
         let longest =
             config.get("model_max_length").filter(|longest| longest.as_f64() >= Some(self.seq_len as f64));
         let own: Map<String, Value> = [
@@ -264,7 +267,7 @@ impl Export<'_> {
             // Version 4 adds `token_type_ids`, which no such model takes.
             ("model_input_names", json!(["input_ids", "attention_mask"])),
             ("clean_up_tokenization_spaces", json!(false)),
-            ("split_special_tokens", json!(self.special_tokens == SpecialTokens::Text)),
+            ("split_special_tokens", json!(is_split)),
         ]
         .map(|(key, value)| (key.to_owned(), value))
         .into_iter()

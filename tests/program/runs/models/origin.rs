@@ -95,6 +95,8 @@ fn an_export_keeps_what_its_origin_says_of_its_use() {
         ("tokenizer_class", json!("PreTrainedTokenizerFast")),
         ("eos_token", json!("<|endoftext|>")),
         ("add_bos_token", Value::Null),
+        // Its chat templates spell special tokens out.
+        ("split_special_tokens", json!(false)),
     ];
     for (key, value) in expected {
         assert_eq!(tokenizer[key], value, "{key}");
