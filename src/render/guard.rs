@@ -63,7 +63,7 @@ pub(super) fn check(
     for (said, ends) in suspects.iter().zip(found) {
         let Some(ends) = ends else { continue };
         let (number, is_wanted) = (said.message + 1, wanted[said.message]);
-        let is_at_learned = ends.iter().any(|end| is_learned(end - 1..*end));
+        let is_at_learned = ends.iter().any(|end| is_learned(end.saturating_sub(1)..*end));
         let wrong = match is_wanted {
             true if ends.is_empty() => {
                 if said.may_be_left_out(conversation, text, render) {

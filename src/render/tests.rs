@@ -5,9 +5,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::config::{Border, FimConfig, Learn, Samples, SourceKind, TurnConfig};
-use crate::document::{EncodedTexts, Mask};
-use crate::tokenizer::EncodeError;
-use crate::tokenizer::tests::{before, with_tokens};
+use crate::document::Mask;
+use crate::tokenizer::tests::with_tokens;
 
 mod guard;
 mod records;

@@ -1,6 +1,10 @@
 //! The forms in which records come.
 
-use super::*;
+use serde_json::{Value, json};
+
+use super::{CHATML, Given, chat, learned, left_out, outcome, refused, rendered, show, shown, special};
+use crate::config::Task;
+use crate::render::Outcome;
 
 #[test]
 fn records_come_in_many_forms() {

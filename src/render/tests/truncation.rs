@@ -1,6 +1,11 @@
 //! Conversations that do not fit into a row.
 
-use super::*;
+use super::{CHATML, Given, chat, encoder, learned, len, outcome, rendered};
+use crate::config::Truncate;
+use crate::document::{EncodedTexts, Mask, RenderedMarks};
+use crate::render::Outcome;
+use crate::tokenizer::tests::before;
+use crate::tokenizer::{EncodeError, Encoder};
 
 #[test]
 fn the_oldest_turns_leave() {
