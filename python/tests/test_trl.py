@@ -87,6 +87,16 @@ def theirs(path: Path, encoder: Any, **settings: Any) -> list[Row]:
     return found
 
 
+def renders_parts(encoder: Any, record: Record, template: str) -> bool:
+    """Some templates leave out contents that are lists of parts. Millstream refuses answers that are left out."""
+    messages = [message for message in record["messages"] if message["role"] == "assistant"]
+    lists = [content for message in messages if isinstance(content := message.get("content"), list)]
+    text = encoder.apply_chat_template(
+        record["messages"], tools=record.get("tools"), chat_template=template, tokenize=False
+    )
+    return all(part.get("text", "") in text for parts in lists for part in parts)
+
+
 def conversations(path: Path, encoder: Any, *templates: str) -> list[str]:
     """Writes the file of conversations that all of the templates render, the first one with something to learn from; their
     names."""
@@ -104,7 +114,7 @@ def conversations(path: Path, encoder: Any, *templates: str) -> list[str]:
             ]
         except Exception:
             continue
-        if 1 in masks[0]:
+        if 1 in masks[0] and all(renders_parts(encoder, record, template) for template in templates):
             names.append(record["name"])
             kept.append({name: record[name] for name in ("messages", "tools") if name in record})
     write(path, kept)
@@ -155,7 +165,11 @@ OTHER_TEXT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+# Their own templates render contents only as parts.
+ONLY_PARTS = {"idefics3", "smolvlm"}
+
+
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - ONLY_PARTS))
 def test_conversations_with_the_models_own_template(family: str, tokenizer: Path, tmp_path: Path, day: str) -> None:
     file, own = tmp_path / "chats.jsonl", template(family)
     peer = encoder(tokenizer, own)
