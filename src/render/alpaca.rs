@@ -1,7 +1,7 @@
 //! Records in Alpaca's form, and what ShareGPT's have beside their messages.
 
 use super::RenderError;
-use super::fields::{Entries, items, kind, take};
+use super::fields::{Entries, get, items, kind, take};
 use super::json::Json;
 
 /// The fields of Alpaca, and what tells it from other records.
@@ -16,7 +16,7 @@ fn message(role: &str, content: String) -> Json {
 
 /// The messages of a record in Alpaca's form; `None` if it is in another.
 pub(super) fn alpaca(record: &mut Entries) -> Result<Option<Vec<Json>>, RenderError> {
-    if !["instruction", "output"].iter().all(|name| record.iter().any(|(key, _)| key == name)) {
+    if !["instruction", "output"].iter().all(|name| get(record, name).is_some()) {
         return Ok(None);
     }
     let [instruction, input, output] = ALPACA.map(|name| match take(record, name) {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use super::conversation::{Conversation, REASONING};
+use super::conversation::Conversation;
 use super::families::{self, of_messages};
 use super::fields::is_empty;
 use super::guard;
@@ -399,8 +399,7 @@ fn generated(ranges: &[Range<usize>]) -> Vec<Turn> {
 fn contents(conversation: &Conversation, messages: &[usize]) -> Result<Vec<Place>, RenderError> {
     let mut places = Vec::new();
     for message in messages.iter().copied() {
-        let has = |name: &str| conversation.messages[message].get(name).is_some_and(|value| !is_empty(value));
-        if let Some(name) = REASONING.iter().chain(&["tool_calls"]).find(|name| has(name)) {
+        if let Some(name) = conversation.beside_content(message) {
             return Err(RenderError::new(
                 format!(
                     "message {} is learned from and has {name:?}, which cannot be found in this template's text",
@@ -409,13 +408,9 @@ fn contents(conversation: &Conversation, messages: &[usize]) -> Result<Vec<Place
                 "say what stands around each turn of the assistant with chat.turn = { begin = \"...\", end = \"...\" }",
             ));
         }
-        let parts = conversation.about[message].parts.len();
-        let all = match parts {
-            0 => vec![None],
-            _ => (0..parts).map(Some).collect(),
-        };
-        let texts = all.into_iter().filter_map(|part| Some((part, conversation.content(message, part)?)));
-        let texts: Vec<_> = texts.collect();
+        let all = conversation.parts(message).into_iter();
+        let texts: Vec<_> =
+            all.filter_map(|part| Some((part, conversation.content(message, part)?))).collect();
         // The assistant's turn without any text still has an end.
         let is_blank =
             conversation.about[message].is_assistant() && texts.iter().all(|(_, text)| text.is_empty());

@@ -2,7 +2,7 @@
 
 use super::RenderError;
 use super::conversation::About;
-use super::fields::{Entries, items, kind, list, not_json, take_key};
+use super::fields::{Entries, get, items, kind, list, not_json, take_key};
 use super::json::Json;
 
 /// The keys by which a message, or a part of one, says whether it is learned from.
@@ -60,12 +60,11 @@ pub(super) fn check_content(content: &mut Json, about: &About) -> Result<Vec<Opt
 
 /// Refuses a part that should have a text and has none.
 fn check_part(number: usize, entries: &Entries) -> Result<(), RenderError> {
-    let field = |name: &str| entries.iter().find(|(key, _)| key == name).map(|(_, value)| value);
-    let is_text = field("type").is_none_or(|kind| kind.as_str() == Some("text"));
-    if !is_text || field("text").is_some_and(|text| text.as_str().is_some()) {
+    let is_text = get(entries, "type").is_none_or(|kind| kind.as_str() == Some("text"));
+    if !is_text || get(entries, "text").is_some_and(|text| text.as_str().is_some()) {
         return Ok(());
     }
-    let what = field("text").map_or("not there", kind);
+    let what = get(entries, "text").map_or("not there", kind);
     Err(RenderError::new(
         format!("the \"text\" of part {} of its content is {what}, and must be a string", number + 1),
         "correct it",

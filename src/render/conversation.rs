@@ -1,5 +1,6 @@
 //! A conversation as templates know it, and what is known of its messages beside that.
 
+use super::fields::is_empty;
 use super::json::Json;
 
 /// The fields in which messages have reasoning beside their content.
@@ -91,6 +92,20 @@ impl Conversation {
             }
             _ => None,
         }
+    }
+
+    /// The numbers of the parts of a message's content; one `None` if it is no list.
+    pub(super) fn parts(&self, message: usize) -> Vec<Option<usize>> {
+        match self.about[message].parts.len() {
+            0 => vec![None],
+            parts => (0..parts).map(Some).collect(),
+        }
+    }
+
+    /// The first field of a message that has reasoning or calls beside its content.
+    pub(super) fn beside_content(&self, message: usize) -> Option<&'static str> {
+        let has = |name: &&str| self.messages[message].get(name).is_some_and(|value| !is_empty(value));
+        REASONING.into_iter().chain(["tool_calls"]).find(has)
     }
 
     /// The strings of a message's content.

@@ -32,6 +32,11 @@ pub(super) fn first_name(path: &str) -> &str {
     path.split_once('.').map_or(path, |(first, _)| first)
 }
 
+/// The value of a field.
+pub(super) fn get<'a>(entries: &'a Entries, name: &str) -> Option<&'a Json> {
+    entries.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+}
+
 /// Takes a field out of an object: by its whole name, or what its dots lead to. Null stays, and is none.
 pub(super) fn take(entries: &mut Entries, name: &str) -> Option<Json> {
     if is_null(entries, name) {
@@ -54,7 +59,7 @@ pub(super) fn take_key(entries: &mut Entries, name: &str) -> Option<Json> {
 
 /// Whether an object has a field that is null.
 pub(super) fn is_null(entries: &Entries, name: &str) -> bool {
-    entries.iter().any(|(key, value)| key == name && matches!(value, Json::Null))
+    matches!(get(entries, name), Some(Json::Null))
 }
 
 pub(super) fn items(value: Json) -> Vec<Json> {

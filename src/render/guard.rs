@@ -10,8 +10,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::RenderError;
-use super::conversation::{Conversation, REASONING, entry_mut, string_mut};
-use super::fields::is_empty;
+use super::conversation::{Conversation, entry_mut, string_mut};
 use super::json::Json;
 use super::sentinels::trimmed;
 
@@ -143,15 +142,12 @@ fn end_of(words: &str) -> &str {
 
 /// What a message says, in order; of calls only if it is learned from.
 fn said(conversation: &Conversation, message: usize, is_wanted: bool) -> impl Iterator<Item = Said> {
-    let contents = match conversation.about[message].parts.len() {
-        0 => vec![None],
-        parts => (0..parts).map(Some).collect(),
-    };
     let calls = match conversation.messages[message].get("tool_calls") {
         Some(Json::List(calls)) if is_wanted => calls.len(),
         _ => 0,
     };
-    let all = contents.into_iter().map(What::Content).chain((0..calls).map(What::Call));
+    let contents = conversation.parts(message).into_iter().map(What::Content);
+    let all = contents.chain((0..calls).map(What::Call));
     all.map(move |what| Said { message, what })
 }
 
@@ -163,9 +159,7 @@ impl Said {
         text: &str,
         render: &dyn Fn(&Conversation) -> Result<String, RenderError>,
     ) -> bool {
-        let message = &conversation.messages[self.message];
-        let has = |name: &&str| message.get(name).is_some_and(|value| !is_empty(value));
-        REASONING.iter().chain(&["tool_calls"]).any(has)
+        conversation.beside_content(self.message).is_some()
             || render(&conversation.with(|number| number != self.message))
                 .is_ok_and(|without| without == text)
     }

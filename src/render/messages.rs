@@ -10,7 +10,7 @@ use super::RenderError;
 use super::alpaca::{ALPACA, alpaca, with_earlier};
 use super::contents::{calls, check_content, function_call, has_choices, own_choice};
 use super::conversation::{About, Conversation, REASONING};
-use super::fields::{Entries, first_name, is_empty, is_null, kind, list, not_json, quoted, take};
+use super::fields::{Entries, first_name, get, is_empty, is_null, kind, list, not_json, quoted, take};
 use super::json::Json;
 use crate::config::{ROLES, SourceConfig};
 
@@ -261,7 +261,7 @@ impl Reader {
             }
         };
         let learned = own_choice(&mut entries)?;
-        let has = |entries: &Entries, name: &str| entries.iter().any(|(key, _)| key == name);
+        let has = |entries: &Entries, name: &str| get(entries, name).is_some();
         let role_key = match self.name("role") {
             "role" if !has(&entries, "role") && has(&entries, "from") => "from",
             name => name,
@@ -316,9 +316,8 @@ impl Reader {
     /// Refuses a message without a content, which would teach a model to say nothing. One that calls tools needs none, nor
     /// does one that thinks, and a tool may give back nothing.
     fn check_presence(&self, key: &str, entries: &Entries, about: &About) -> Result<(), RenderError> {
-        let field = |name: &str| entries.iter().find(|(key, _)| key == name).map(|(_, value)| value);
-        let is_there = |name: &&str| field(name).is_some_and(|value| !is_empty(value));
-        if !matches!(field(key), None | Some(Json::Null))
+        let is_there = |name: &&str| get(entries, name).is_some_and(|value| !is_empty(value));
+        if !matches!(get(entries, key), None | Some(Json::Null))
             || about.is_tool()
             || REASONING.iter().chain(&["tool_calls"]).any(is_there)
         {
