@@ -36,7 +36,8 @@
 //! | [`loader`] | config and cursor → a stream of batches |
 //! | [`source`], [`stage`], [`conformance`] | where documents come from; the combinators; a check of them |
 //! | `render` | records → texts, and what of them is learned from |
-//! | [`tokenizer`], `shards`, `store`, `pin` | text → ids; ids on disk and the token cache; bytes of local and remote files; work on chosen cores |
+//! | [`tokenizer`], `shards`, `pin` | text → ids; ids on disk and the token cache; work on chosen cores |
+//! | `store` | bytes of local and remote files |
 //! | [`config`], [`world`] | plain structs, their defaults and bounds; which process this is |
 //! | [`batch`], [`document`] | the items that flow through the stages |
 //! | `custom_format`, [`files`] | how a program reads files with its own code; the corpus's files, and places in them |
@@ -52,7 +53,7 @@
 //! |---|---|
 //! | `compression` (default) | compressed text: gzip, zstd, bzip2, xz |
 //! | `columnar` (default) | Parquet, Arrow IPC, and `where` |
-//! | `stores` (default) | sources in object stores and on HTTP servers ([`config::StoreConfig`]) |
+//! | `stores` (default) | sources in object stores, on HTTP servers and on the Hugging Face Hub ([`config::StoreConfig`]) |
 //! | `tokenizers` (default) | Hugging Face tokenizers ([`tokenizer::hf`]), and learning them |
 //! | `schema` | the JSON Schema of configs: `Config::schema` |
 //! | `fastokens` | a faster engine for byte-level BPE, which runs only if it passes the same checks |
@@ -114,6 +115,8 @@ pub use error::{Error, Result};
 pub use loader::Loader;
 pub use meter::{Meter, Meters};
 pub use source::Source;
+#[doc(hidden)]
+pub use store::local;
 
 /// The pages of the guide whose Rust blocks rustdoc tests.
 #[cfg(doctest)]

@@ -20,6 +20,7 @@ use std::sync::OnceLock;
 use crate::config::{ChatConfig, Samples, SourceConfig, SpecialTokens, Task, TokenizerConfig, Truncate};
 use crate::document::RenderedMarks;
 use crate::error::{Error, Result};
+use crate::store::local;
 use crate::tokenizer::Encoder;
 
 mod again;
@@ -375,6 +376,7 @@ impl Setup<'_> {
     }
 
     fn read(&self, path: &Path) -> Result<String> {
+        let path = &*local(path)?;
         let bytes = crate::bounded::read_any(path, MOST).map_err(|e| Error::io(path, "read", e))?;
         String::from_utf8(bytes).map_err(|e| {
             let byte = e.utf8_error().valid_up_to();

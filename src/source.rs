@@ -62,6 +62,7 @@ mod split_size;
 mod window;
 
 pub use crate::custom_format::{RecordFile, RecordFormat, RecordReader, RecordText};
+pub(crate) use catalog::dataset::hub_names;
 pub(crate) use catalog::holdout::digest;
 pub use catalog::holdout::{Holdout, Side};
 pub(crate) use catalog::origin::Origin;
@@ -129,7 +130,7 @@ impl Source {
     ///
     /// `${NAME:-default}` and then a leading `~` are replaced, then the pattern is matched: `*` within one name, `**`
     /// through directories, and neither matches hidden names. Links are followed. Pipes and devices are skipped with a
-    /// warning, or refused if a path names one. A URL (`s3://`, `gs://`, `az://`, `http://`, `https://`) is matched
+    /// warning, or refused if a path names one. A URL (`s3://`, `gs://`, `az://`, `http://`, `https://`, `hf://`) is matched
     /// against its store's listing. HTTP servers list nothing, so you name their files one by one.
     ///
     /// # Errors

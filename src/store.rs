@@ -17,12 +17,16 @@ use crate::error::{Error, Result};
 #[cfg(feature = "stores")]
 mod remote;
 #[cfg(feature = "stores")]
-pub(crate) use remote::{FileOpener, Stores};
+pub use remote::local;
+#[cfg(feature = "stores")]
+pub(crate) use remote::{FileOpener, HUB, HubTree, Stores, hub_commit, hub_tree, pin_hub};
 
 #[cfg(not(feature = "stores"))]
 mod without;
 #[cfg(not(feature = "stores"))]
-pub(crate) use without::{FileOpener, Stores};
+pub use without::local;
+#[cfg(not(feature = "stores"))]
+pub(crate) use without::{FileOpener, HUB, HubTree, Stores, hub_commit, hub_tree, pin_hub};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {

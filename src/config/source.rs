@@ -43,6 +43,7 @@ pub struct SourceConfig {
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub format: Option<CustomFormat>,
     /// Globs, or one alone; `~` and `${NAME:-default}` are expanded first. Files come in the byte order of their paths.
+    /// URLs name files in stores, and `hf://datasets/OWNER/NAME@REVISION/PATH` names those on the Hugging Face Hub.
     /// `"-"` alone is standard input: text or JSON lines that come once, in one lane. Resuming skips what was
     /// read, so it is exact if the same text is given again from its start; nothing can check that it is the
     /// same.
@@ -64,6 +65,12 @@ pub struct SourceConfig {
     /// sources with the same seed and the same `document_bytes` make the same documents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+    /// The name of a dataset on the Hugging Face Hub, such as `OWNER/NAME`, instead of `paths`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repo: Option<String>,
+    /// The branch, tag or commit of that dataset; `main` if absent. A run stays at the commit that it began with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
     /// Which subset of the dataset to read; its default, or its only one, if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subset: Option<String>,
@@ -261,6 +268,8 @@ impl Default for SourceConfig {
             documents: None,
             document_bytes: None,
             seed: None,
+            repo: None,
+            revision: None,
             subset: None,
             part: None,
             document: DocumentKind::default(),

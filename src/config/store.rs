@@ -49,6 +49,12 @@ pub struct StoreConfig {
     pub cache: Option<PathBuf>,
     /// The bound on that directory, in bytes. The least recently used data goes first.
     pub cache_limit: ByteCount,
+    /// How much the cache of the Hugging Face Hub may hold, in bytes. Files that the run reads from the Hub are then kept
+    /// there whole, as long as there is room, for later runs and for the Hub's own libraries. If absent, they are
+    /// streamed and not kept. Files that are in that cache already are read from it either way, and nothing is ever
+    /// removed from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hub_cache: Option<ByteCount>,
 }
 
 impl Default for StoreConfig {
@@ -62,6 +68,7 @@ impl Default for StoreConfig {
             backoff_max: 15.0,
             cache: None,
             cache_limit: ByteCount::mib(50 << 10),
+            hub_cache: None,
         }
     }
 }
@@ -83,5 +90,6 @@ impl Bounded for StoreConfig {
         ("backoff", TIME, |store| store.backoff.number()),
         ("backoff_max", TIME, |store| store.backoff_max.number()),
         ("cache_limit", Bound::Bytes(1 << 20, u64::MAX), |store| store.cache_limit.number()),
+        ("hub_cache", Bound::Bytes(1 << 20, u64::MAX), |store| store.hub_cache.number()),
     ];
 }

@@ -17,7 +17,8 @@ pub struct TokenizerConfig {
     /// What ids stand for.
     pub kind: TokenizerKind,
     /// A Hugging Face `tokenizer.json`, or a file of tiktoken's ranks (one line per token: base64, a space,
-    /// the rank). The file's content decides which it is.
+    /// the rank). The file's content decides which it is. `hf://OWNER/NAME/tokenizer.json` is that of a model on the
+    /// Hugging Face Hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// How the text is cut into words, if `path` holds ranks: a name whose pattern is published (`gpt2`,

@@ -55,16 +55,34 @@ pub struct ExcludedDocument {
 /// Separates the description of files by paths and lengths from the digest of samples of their text.
 pub(crate) const SAMPLES: &str = ", samples ";
 
+/// What the names of fields begin with that have the commits of the Hub's branches and tags.
+const COMMIT: &str = "commit of ";
+
 /// The settings that must be equal for a cursor to be valid: named values, compared one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(pub BTreeMap<String, String>);
 
 impl Fingerprint {
+    /// Notes the commits that the Hub's branches and tags stood for, by the names of their repositories.
+    pub(crate) fn insert_commits(&mut self, commits: impl IntoIterator<Item = (String, String)>) {
+        self.0.extend(commits.into_iter().map(|(name, commit)| (format!("{COMMIT}{name}"), commit)));
+    }
+
+    /// Those commits.
+    pub(crate) fn commits(&self) -> impl Iterator<Item = (String, String)> {
+        let named = |(field, commit): (&String, &String)| {
+            Some((field.strip_prefix(COMMIT)?.to_owned(), commit.clone()))
+        };
+        self.0.iter().filter_map(named)
+    }
+
     /// Refuses a cursor whose `saved` fingerprint differs from this one, naming the first difference.
     pub fn check(&self, saved: &Self) -> Result<()> {
         let absent = "absent".to_owned();
-        for field in self.0.keys().chain(saved.0.keys()) {
+        let fields = self.0.keys().chain(saved.0.keys());
+        // A commit tells where the files are. What they hold is compared by their etags.
+        for field in fields.filter(|field| !field.starts_with(COMMIT)) {
             let value = |of: &Self| of.0.get(field).unwrap_or(&absent).clone();
             let (saved, mut now) = (value(saved), value(self));
             let files = |value: &str| value.split(SAMPLES).next().map(str::to_owned);

@@ -1,7 +1,10 @@
 //! Finds what a loader would read, without reading a document or writing anything.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
+use super::fingerprint::commits;
 use super::resolved::{ready, resolved_with};
 use super::{budgets, exclude, shards, tokenizer};
 use crate::config::{Config, SourceConfig, SourceKind, Task, TokenizerConfig, TokenizerKind, names};
@@ -18,6 +21,9 @@ pub struct Checked {
     pub sources: Vec<CheckedSource>,
     /// The tokenizer.
     pub tokenizer: CheckedTokenizer,
+    /// The commits that branches and tags of the Hugging Face Hub stand for, by the names of their repositories.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub commits: BTreeMap<String, String>,
     /// How many lanes there are.
     pub lanes: usize,
     /// How many documents of a lane are shuffled together; `None` if all of a source are.
@@ -122,6 +128,7 @@ pub async fn check(config: &Config) -> Result<Checked> {
     Ok(Checked {
         sources: sources.collect::<Result<_>>()?,
         tokenizer,
+        commits: commits(&config),
         lanes: pipeline.lanes(),
         window: pipeline.window(),
         world,

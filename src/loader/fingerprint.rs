@@ -16,7 +16,8 @@ use crate::config::{Config, CsvConfig, PackRule, SampleConfig, SourceConfig, Sou
 use crate::cursor::Fingerprint;
 use crate::error::{Error, Result};
 use crate::files::Listing;
-use crate::source::Source;
+use crate::source::{Source, hub_names};
+use crate::store::hub_commit;
 use crate::tasks::blocking;
 
 /// The version of the order that this build makes. Raise it whenever the order changes.
@@ -92,7 +93,16 @@ pub(super) fn fingerprint(resolved: &Resolved, files: &[String]) -> Fingerprint 
         fields.insert(of_source(&name, "files"), files[index].clone());
     }
     fields.extend(stages.fingerprint());
-    Fingerprint(fields)
+    let mut fingerprint = Fingerprint(fields);
+    fingerprint.insert_commits(commits(config));
+    fingerprint
+}
+
+/// The commits that branches and tags of the Hub stand for, by the names of their repositories.
+pub(super) fn commits(Config { sources, tokenizer, .. }: &Config) -> BTreeMap<String, String> {
+    let files = sources.iter().map(|source| &source.chat.template).chain([&tokenizer.path]).flatten();
+    let files = files.map(|path| path.to_string_lossy().into_owned());
+    sources.iter().flat_map(hub_names).chain(files).filter_map(|name| hub_commit(&name)).collect()
 }
 
 /// Inserts what the records of a source are rendered with, if they are.

@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::source::{Side, Source};
+use crate::store::pin_hub;
 use crate::tokenizer::{Encoder, Tokenizer};
 use crate::world::World;
 use crate::{tasks, threads};
@@ -38,6 +39,9 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
     let LoaderBuilder { config, custom_source, task, tokenizer, cursor, side, on_demand, stages, .. } =
         builder;
     config.validate()?;
+    if let Some(cursor) = &cursor {
+        pin_hub(cursor.fingerprint().commits());
+    }
     let (config, source) = match &custom_source {
         None if task.is_some() => {
             let problem = "the builder was given a task and no texts; set it in the [[source]] instead";

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::location::unexpanded;
 use crate::pin::Pinning;
 use crate::source::Source;
+use crate::store::local;
 use crate::tokenizer::{ByteTokenizer, Tokenizer};
 use crate::world::World;
 use crate::writable;
@@ -82,8 +83,9 @@ pub(crate) fn ready(config: &Config, source: &Source) -> Result<usize> {
     if let Some(cache) = config.store.cache.as_ref().filter(|_| source.stores().is_some()) {
         writable::check_cache("store.cache", cache)?;
     }
-    if let Some(path) = config.tokenizer.path.as_ref().filter(|path| !path.exists()) {
-        let (shown, hint) = (path.display(), unexpanded(path));
+    let path = config.tokenizer.path.as_deref().map(local).transpose()?;
+    if let Some(path) = path.filter(|path| !path.exists()) {
+        let (shown, hint) = (path.display(), unexpanded(&path));
         let problem = format!(
             "there is no file {shown}; name the tokenizer's file, or leave path out to learn one{hint}"
         );

@@ -15,6 +15,7 @@ use crate::config::{Learn, Samples, SourceConfig, Task, TokenizerConfig};
 use crate::error::Result;
 pub(super) use crate::render::REASONING_TAGS;
 use crate::render::{Again, Outcome, RenderError, Renderer};
+use crate::store::local;
 
 /// The longest file that says which tokens end texts, in bytes.
 const MOST: u64 = 1 << 20;
@@ -166,7 +167,8 @@ impl Engine for Again {
 
 /// The ids of the tokens that end texts, as the file beside the tokenizer says that programs generate by.
 fn generation_ends(tokenizer: &TokenizerConfig) -> Vec<u32> {
-    let path = tokenizer.path.as_ref().map(|path| path.with_file_name("generation_config.json"));
+    let tokenizer = tokenizer.path.as_deref().and_then(|path| local(path).ok());
+    let path = tokenizer.map(|path| path.with_file_name("generation_config.json"));
     // Many tokenizers have no such file.
     let bytes = path.and_then(|path| bounded::read_any(&path, MOST).ok());
     let config = bytes.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()).unwrap_or_default();

@@ -15,6 +15,7 @@ use crate::bounded;
 use crate::config::TokenizerConfig;
 use crate::document::RenderedMarks;
 use crate::error::{Error, Result};
+use crate::store::local;
 use crate::tokenizer::{MarkedText, Tokenizer};
 
 /// What an assistant says to find the end of its turn.
@@ -69,6 +70,7 @@ impl ChatTemplate {
     /// # Errors
     /// [`Error::Io`] if a file cannot be read, [`Error::Config`] if it is damaged.
     pub fn open(path: &Path, tokenizer: &TokenizerConfig, date: Option<&str>) -> Result<Self> {
+        let path = &*local(path)?;
         let bytes = bounded::read(path, MOST).map_err(|e| Error::io(path, "read the chat template", e))?;
         let problem = |_| Error::config(path.display().to_string(), "the chat template is not UTF-8");
         let source = String::from_utf8(bytes).map_err(problem)?;

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::config::{TokenizerConfig, TokenizerKind};
 use crate::error::{Error, Result};
+use crate::store::local;
 use crate::tokenizer::END_OF_TEXT;
 
 /// The largest `tokenizer.json`, in bytes.
@@ -103,6 +104,7 @@ pub(super) fn of_tokenizer(config: &TokenizerConfig) -> Result<Vec<Spelling>> {
     let mut spellings: Vec<Spelling> = around.map(Spelling::new).collect();
     match &config.path {
         Some(path) if config.kind == TokenizerKind::Subwords => {
+            let path = &*local(path)?;
             let bytes = crate::bounded::read_any(path, MOST).map_err(|e| Error::io(path, "read", e))?;
             match (added_tokens(&bytes), &config.pattern) {
                 (Some(added), _) => spellings.extend(added),

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use crate::bounded;
 use crate::error::{Error, Result};
 use crate::render::json::Json;
+use crate::store::local;
 
 const TEMPLATE: &str = "chat_template.jinja";
 const MORE_TEMPLATES: &str = "additional_chat_templates";
@@ -44,6 +45,7 @@ pub(crate) struct TemplateFiles {
 impl TemplateFiles {
     /// Reads what stands beside a `tokenizer.json`. A missing file is not an error.
     pub(crate) fn beside(tokenizer: &Path) -> Result<Self> {
+        let tokenizer = &*local(tokenizer)?;
         let Some(directory) = tokenizer.parent() else { return Ok(Self::default()) };
         let config_path = directory.join(TOKENIZER_CONFIG);
         let config = object(&config_path)?;

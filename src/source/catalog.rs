@@ -4,6 +4,7 @@
 //!
 //! - `resolved`: replaces dataset directories by their files, and token shards by the source they were made from
 //! - `dataset`: dataset directories as the Hugging Face libraries write them
+//! - `directory`: where such a directory is: on this machine, or on the Hub
 //! - `parts`: which files of such a directory belong to which part, by their names
 //! - `paths`: lists the files that the paths of a config name
 //! - `patterns`: variables, braces and wildcards in those paths
@@ -19,6 +20,7 @@ mod braces;
 pub(super) mod corpus;
 pub(super) mod dataset;
 pub(super) mod deal;
+pub(super) mod directory;
 pub(super) mod holdout;
 pub(super) mod origin;
 mod parts;

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use serde_json::{Deserializer, Value};
 
 use super::Source;
-use super::catalog::dataset::{is_dataset, kinds};
+use super::catalog::dataset::is_dataset;
+use super::catalog::directory::kinds;
 use super::catalog::{paths, resolved};
 use super::content::Content;
 use super::formats::mds::shards;

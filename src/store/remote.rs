@@ -8,22 +8,29 @@
 //! | pieces | `ahead.rs`, `pieces.rs` | requests as much of the plan as there is room for, and hands it out |
 //! | disk | `cache.rs` | caches fetched ranges, for other epochs and processes |
 //! | ranges | `object.rs` | checks that a range arrives whole, and from the same file |
+//! | the Hub | `hub.rs`, `hub/`, `local.rs` | repositories of the Hugging Face Hub at commits, as a store; small files of theirs |
 //! | objects | `objects.rs` | lists, reads, writes and removes whole objects |
-//! | requests | `client.rs`, `patient.rs`, `attempts.rs` | makes requests, and retries those that failed |
+//! | requests | `client.rs`, `patient.rs`, `attempts.rs`, `pauses.rs` | makes requests, and retries those that failed |
 
 mod ahead;
 mod attempts;
 mod cache;
 mod client;
+mod hub;
 mod list;
+mod local;
 mod object;
 mod objects;
 mod odd_keys;
 mod opener;
 mod patient;
+mod pauses;
 mod pieces;
 mod stores;
 mod url;
 
+pub(crate) use hub::{HubTree, PREFIX as HUB, commit as hub_commit, pin as pin_hub};
+pub(crate) use local::hub_tree;
+pub use local::local;
 pub(crate) use opener::FileOpener;
 pub(crate) use stores::Stores;

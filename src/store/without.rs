@@ -1,8 +1,9 @@
 //! Stands in for the stores in a build without them: all files are local.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Cancellable, Found, Listed, Local, Plan, ReadTurn, Stored, checked};
@@ -67,6 +68,38 @@ const OUTPUT: &str = "output";
 fn absent(key: &str, url: &str) -> Error {
     let problem = "is in a store, but this build cannot use stores; build it with the feature `stores`";
     Error::config(key, format!("{url:?} {problem}"))
+}
+
+/// What the names of files on the Hub begin with.
+pub(crate) const HUB: &str = "hf://";
+
+/// The files of a repository of the Hub.
+#[derive(Debug)]
+pub(crate) struct HubTree {
+    pub(crate) root: String,
+    pub(crate) path: String,
+    pub(crate) files: Vec<String>,
+}
+
+pub(crate) fn hub_tree(key: &str, name: &str) -> Result<HubTree> {
+    Err(absent(key, name))
+}
+
+pub(crate) fn hub_commit(_: &str) -> Option<(String, String)> {
+    None
+}
+
+pub(crate) fn pin_hub(_: impl IntoIterator<Item = (String, String)>) {}
+
+/// The same path, unless it is on the Hub.
+///
+/// # Errors
+/// [`Error::Config`] for a path that is.
+pub fn local(path: &Path) -> Result<Cow<'_, Path>> {
+    match path.to_str().filter(|name| name.starts_with(HUB)) {
+        Some(name) => Err(absent(name, name)),
+        None => Ok(path.into()),
+    }
 }
 
 /// Opens the files that a lane reads.

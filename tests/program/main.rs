@@ -5,6 +5,9 @@ mod chats_in_files;
 #[allow(dead_code, unused_imports, reason = "the source's tests use the rest")]
 #[path = "../source/corpus.rs"]
 mod corpus;
+#[cfg(unix)]
+#[path = "../support/hub.rs"]
+mod hub_server;
 #[path = "../support/program.rs"]
 mod program;
 #[cfg(unix)]
@@ -29,6 +32,8 @@ mod examples;
 mod failures;
 mod first_steps;
 mod floors;
+#[cfg(unix)]
+mod hub;
 #[cfg(target_os = "linux")]
 mod limits;
 mod masks;

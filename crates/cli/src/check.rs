@@ -92,6 +92,9 @@ fn print(checked: &Checked, pipeline: &PipelineConfig, more: Vec<(&str, String)>
         }
     }
     line("tokenizer", tokenizer(&checked.tokenizer))?;
+    for (name, commit) in &checked.commits {
+        line("commit", format!("{name} is {commit}"))?;
+    }
     line("batches", batches(checked, pipeline))?;
     line("loader", format!("up to {} of memory", bytes(checked.memory)))?;
     if checked.holdout > 0.0 {

@@ -27,6 +27,8 @@ Example: a config for all text below a directory
   millstream init corpus
 Example: two directories and a tokenizer, with a name for the config
   millstream init web books --tokenizer tokenizer.json -o mixture.toml
+Example: a dataset on the Hugging Face Hub
+  millstream init hf://datasets/OWNER/NAME
 Example: look at it without writing a file
   millstream init corpus -o -
 
@@ -35,7 +37,7 @@ suit the corpus's size. It never writes over a file without --force.";
 
 #[derive(Debug, Args)]
 pub(super) struct InitArgs {
-    /// Files and directories that hold the text.
+    /// Files and directories that hold the text, or a dataset on the Hugging Face Hub: hf://datasets/OWNER/NAME.
     #[arg(default_value = ".")]
     paths: Vec<PathBuf>,
 

@@ -74,7 +74,10 @@ impl RunDirectory {
     /// Keeps the chat template of the first source that names one, or removes that of an earlier run.
     fn copy_chat_template(&self, config: &RunConfig) -> Result<()> {
         let template = config.data.sources.iter().find_map(|source| source.chat.template.as_deref());
-        let read = |path| std::fs::read(path).map_err(|e| Error::io(path, "read the chat template", e));
+        let read = |path| {
+            let path = millstream::local(path)?;
+            std::fs::read(&path).map_err(|e| Error::io(&path, "read the chat template", e))
+        };
         pretrained::replace_file(&self.root.join(CHAT), template.map(read).transpose()?.as_deref())
     }
 

@@ -116,7 +116,7 @@ fn no_model(path: &Path) -> String {
     };
     let is_on_hub = || {
         let parts: Vec<&str> = path.to_str().into_iter().flat_map(|path| path.split('/')).collect();
-        parts.len() <= 2 && parts.iter().all(|part| !part.is_empty() && !part.starts_with(['.', '~']))
+        parts.len() == 2 && parts.iter().all(|part| !part.is_empty() && !part.starts_with(['.', '~']))
     };
     if path.join(file_names::CONFIG).is_file() {
         "it is a run's directory; export its model first".to_owned()
@@ -135,14 +135,13 @@ fn no_model(path: &Path) -> String {
             file_names::CONFIG
         )
     } else if path.to_str().is_some_and(|path| path.contains("://")) {
-        "a URL is not read; download the model first (`hf download OWNER/NAME --local-dir NAME`), and name its directory"
+        "this URL is not read; name a directory, or a model on the Hugging Face Hub: \"hf://OWNER/NAME\""
             .to_owned()
     } else if is_on_hub() {
+        let hint = unexpanded(path);
         format!(
-            "there is no such directory; if it is a model of the Hugging Face Hub, download it first (`hf download {0} \
-             --local-dir {0}`){1}",
-            path.display(),
-            unexpanded(path)
+            "there is no such directory; for a model on the Hugging Face Hub write \"hf://{}\"{hint}",
+            path.display()
         )
     } else {
         format!("there is no such directory; download the model first{}", unexpanded(path))
@@ -165,7 +164,7 @@ impl Pretrained {
     /// # Errors
     /// [`Error::Config`] with the file and what is not supported in it; [`Error::Io`] if it cannot be read.
     pub fn open(directory: impl Into<PathBuf>) -> Result<Self> {
-        let directory = directory.into();
+        let directory = millstream::local(&directory.into())?.into_owned();
         let config = directory.join(CONFIG);
         if !config.is_file() {
             let error = Error::config(directory.display().to_string(), no_model(&directory));

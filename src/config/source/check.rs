@@ -17,12 +17,19 @@ impl SourceConfig {
             return wrong(name, of_another_kind(kind, name));
         }
         self.check_bounds(key)?;
-        if self.paths.is_empty() && kind != Synthetic {
+        if self.repo.is_some() && !self.paths.is_empty() {
+            return wrong("repo", "paths name the dataset already; keep one of them".to_owned());
+        }
+        if self.revision.is_some() && self.repo.is_none() {
+            let problem = "it is of the dataset that repo names; write hf://…@REVISION in paths, or set repo";
+            return wrong("revision", problem.to_owned());
+        }
+        if self.paths.is_empty() && self.repo.is_none() && kind != Synthetic {
             let problem = "no paths; name the corpus's files, such as \"corpus/**/*.txt\"";
             return wrong("paths", problem.to_owned());
         }
         self.validate_stdin(key)?;
-        if kind == Huggingface && self.paths.len() != 1 {
+        if kind == Huggingface && self.repo.is_none() && self.paths.len() != 1 {
             let paths = self.paths.len();
             return wrong(
                 "paths",

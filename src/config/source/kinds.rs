@@ -182,7 +182,12 @@ impl SourceKind {
             Self::Shards => Facts::new("shards", &[FILES]),
             Self::Huggingface => Facts::new(
                 "huggingface",
-                &[DOCUMENTS, PACKED, TASKS, &["field", "where", "sample", "csv", "subset", "part"]],
+                &[
+                    DOCUMENTS,
+                    PACKED,
+                    TASKS,
+                    &["field", "where", "sample", "csv", "repo", "revision", "subset", "part"],
+                ],
             ),
             Self::Synthetic => Facts {
                 unit: Unit::Row,

@@ -6,21 +6,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::directory::{Directory, endings, kinds, text};
 use super::parts::{self, TRAIN};
-use super::walk::{self, Walk};
+use super::patterns;
 use crate::bounded;
 use crate::config::{SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 use crate::source::formats::mds;
+use crate::store::HUB;
 
 /// The subset of a repository that names none.
 const DEFAULT: &str = "default";
+
+/// The file whose front matter says what belongs to what.
+const README: &str = "README.md";
 
 /// The longest card or list of files that is read, in bytes.
 const CARD_BYTES: u64 = 64 << 20;
@@ -37,13 +41,18 @@ pub(crate) fn with_files(key: &str, config: &SourceConfig) -> Result<SourceConfi
     if config.kind == SourceKind::Mds {
         return with_shards(key, config);
     }
-    let (SourceKind::Huggingface, [directory]) = (config.kind, &config.paths[..]) else {
-        return Ok(config.clone());
-    };
     let paths = format!("{key}.paths");
-    let directory = super::patterns::expanded(&paths, directory)?;
+    let (paths, directory) = match (config.kind, repository(config), &config.paths[..]) {
+        (SourceKind::Huggingface, Some(repository), _) => (format!("{key}.repo"), repository),
+        (SourceKind::Huggingface, None, [path]) => (paths.clone(), patterns::expanded(&paths, path)?),
+        _ => return Ok(config.clone()),
+    };
+    let directory = match directory.starts_with(HUB) {
+        true => Directory::on_hub(&paths, &directory)?,
+        false => Directory::Local(snapshot(&paths, PathBuf::from(directory))?),
+    };
     let dataset = Dataset {
-        directory: snapshot(&paths, PathBuf::from(directory))?,
+        directory,
         subset: config.subset.as_deref(),
         part: config.part.as_deref().unwrap_or(TRAIN),
         key,
@@ -63,6 +72,18 @@ pub(crate) fn with_files(key: &str, config: &SourceConfig) -> Result<SourceConfi
     })
 }
 
+/// The name on the Hub of the dataset that `repo` and `revision` name.
+fn repository(config: &SourceConfig) -> Option<String> {
+    let revision = config.revision.iter().map(|revision| format!("@{revision}"));
+    Some(format!("{HUB}datasets/{}{}", config.repo.as_ref()?, revision.collect::<String>()))
+}
+
+/// What a source reads from the Hub, by its names there.
+pub(crate) fn hub_names(config: &SourceConfig) -> Vec<String> {
+    let paths = config.paths.iter().flat_map(|path| patterns::all("source.paths", path).unwrap_or_default());
+    paths.chain(repository(config)).filter(|name| name.starts_with(HUB)).collect()
+}
+
 /// Whether the Hugging Face libraries wrote a directory, or its data files are named by their parts.
 pub(crate) fn is_dataset(directory: &Path) -> bool {
     let has = |names: &[&str]| names.iter().all(|name| directory.join(name).exists());
@@ -72,9 +93,14 @@ pub(crate) fn is_dataset(directory: &Path) -> bool {
         &["snapshots", "blobs"],
         &["snapshots", "refs"],
     ];
-    is_written.into_iter().any(has)
-        || card(&directory.join("README.md")).is_ok_and(|card| !card.configs.is_empty())
-        || has_parts(directory)
+    is_written.into_iter().any(has) || has_subsets(directory) || has_parts(directory)
+}
+
+/// Whether a directory has a README that lists subsets.
+fn has_subsets(directory: &Path) -> bool {
+    let path = directory.join(README);
+    let card = text(&path, CARD_BYTES).and_then(|text| card(&path, text));
+    card.is_ok_and(|card| !card.configs.is_empty())
 }
 
 /// Whether most data files of a directory are named by their parts, some of them by `train`.
@@ -119,7 +145,7 @@ fn snapshot(key: &str, directory: PathBuf) -> Result<PathBuf> {
 fn with_shards(key: &str, config: &SourceConfig) -> Result<SourceConfig> {
     let mut paths = Vec::new();
     for path in &config.paths {
-        for path in super::patterns::all(&format!("{key}.paths"), path)? {
+        for path in patterns::all(&format!("{key}.paths"), path)? {
             let directory = Path::new(&path);
             match directory.join("index.json").exists() {
                 true => paths.extend(mds::shards(directory)?.iter().map(|path| pattern(path))),
@@ -138,7 +164,7 @@ fn pattern(path: &Path) -> String {
 
 /// A directory, and the wanted part of it.
 struct Dataset<'a> {
-    directory: PathBuf,
+    directory: Directory,
     subset: Option<&'a str>,
     part: &'a str,
     key: &'a str,
@@ -203,36 +229,47 @@ enum Patterns {
 impl Dataset<'_> {
     /// The files of the wanted part of the wanted subset.
     fn files(&self) -> Result<Vec<PathBuf>> {
-        if !self.directory.is_dir() {
+        if !self.directory.is_there() {
             return Err(self.problem("paths", "it is not a directory; name the directory of a dataset"));
         }
-        if let Some(Parts { parts }) = json(&self.directory.join("dataset_dict.json"))? {
+        let path = |name: &str| self.directory.path().join(name);
+        if let Some(Parts { parts }) = self.json(&path("dataset_dict.json"))? {
             if !parts.iter().any(|part| part == self.part) {
                 let there = parts.join(", ");
                 return Err(
                     self.problem("part", &format!("there is no part {:?}; it has {there}", self.part))
                 );
             }
-            return self.saved(&self.directory.join(self.part));
+            return self.saved(&path(self.part));
         }
-        if self.directory.join("state.json").exists() {
-            return self.saved(&self.directory);
+        if self.directory.has(&path("state.json")) {
+            return self.saved(self.directory.path());
         }
-        let card = card(&self.directory.join("README.md"))?;
+        let readme = path(README);
+        let card = card(&readme, self.directory.text(&readme, CARD_BYTES)?)?;
         match self.subset_of(&card)? {
             Some(subset) => self.listed(subset),
             None => {
                 // Without a card, a subset is a directory.
-                let named = self.subset.map(|subset| self.directory.join(subset));
-                self.by_name(named.as_deref().unwrap_or(&self.directory))
+                let named = self.subset.map(path);
+                self.by_name(named.as_deref().unwrap_or(self.directory.path()))
             }
         }
+    }
+
+    /// A JSON file, if there is one.
+    fn json<T: DeserializeOwned>(&self, path: &Path) -> Result<Option<T>> {
+        let Some(text) = self.directory.text(path, CARD_BYTES)? else { return Ok(None) };
+        let value = serde_json::from_str(&text).map_err(|e| Error::Corpus {
+            problem: format!("{}: {e}; get the dataset again", path.display()),
+        })?;
+        Ok(Some(value))
     }
 
     /// The files that `save_to_disk` wrote into a directory.
     fn saved(&self, directory: &Path) -> Result<Vec<PathBuf>> {
         let state = directory.join("state.json");
-        let Some(DatasetState { data_files }) = json(&state)? else {
+        let Some(DatasetState { data_files }) = self.json(&state)? else {
             return Err(self.problem("paths", &format!("{} is missing", state.display())));
         };
         let file = |DataFile { filename }: &DataFile| match bounded::is_within(filename) {
@@ -275,9 +312,10 @@ impl Dataset<'_> {
 
     /// The files that a README lists for a subset.
     fn listed(&self, subset: &Subset) -> Result<Vec<PathBuf>> {
+        let root = self.directory.path();
         let directory = match &subset.data_dir {
-            Some(data_dir) => self.directory.join(self.within(data_dir)?),
-            None => self.directory.clone(),
+            Some(data_dir) => root.join(self.within(data_dir)?),
+            None => root.to_owned(),
         };
         let patterns = match &subset.data_files {
             None => return self.by_name(&directory),
@@ -295,38 +333,15 @@ impl Dataset<'_> {
             let problem = format!("there is no part {:?}; it has {}", self.part, there.join(", "));
             return Err(self.problem("part", &problem));
         }
-        let (mut files, mut skipped) = (BTreeSet::new(), BTreeSet::new());
+        let mut files = BTreeSet::new();
         for pattern in patterns.into_iter().flat_map(Patterns::iter) {
             let pattern = self.within(pattern)?;
-            let whole = format!("{}/{pattern}", glob::Pattern::escape(&directory.to_string_lossy()));
-            let found = Walk::new(&whole).map_err(|e| {
-                self.problem("paths", &format!("README.md: {pattern:?} is not a valid pattern: {}", e.msg))
-            })?;
-            let before = files.len();
-            for found in found {
-                let path = found?.path;
-                match fs::metadata(&path) {
-                    Ok(metadata) if metadata.is_file() => {
-                        files.insert(path);
-                    }
-                    Ok(metadata) if walk::is_special(&metadata) => {
-                        if !walk::has_wildcards(pattern) {
-                            let problem = format!(
-                                "README.md: {pattern:?} is a pipe, socket or device; \
-                                 only files can be read more than once: copy it to a file"
-                            );
-                            return Err(self.problem("paths", &problem));
-                        }
-                        if skipped.insert(path.clone()) {
-                            walk::warn_of_special(&path);
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            if files.len() == before {
+            let found = self.directory.matching(&directory, pattern)?;
+            let found = found.map_err(|problem| self.problem("paths", &format!("README.md: {problem}")))?;
+            if found.is_empty() {
                 return Err(self.problem("paths", &format!("README.md: no file matches {pattern:?}")));
             }
+            files.extend(found);
         }
         Ok(files.into_iter().collect())
     }
@@ -345,8 +360,7 @@ impl Dataset<'_> {
 
     /// The files below a directory whose names belong to the wanted part, in the format that most of them have.
     fn by_name(&self, directory: &Path) -> Result<Vec<PathBuf>> {
-        let mut files = Vec::new();
-        data_files(directory, &mut Vec::new(), &mut files)?;
+        let mut files = self.directory.data_files(directory)?;
         if files.is_empty() {
             let problem = format!("{} holds no data files; name a dataset's directory", directory.display());
             return Err(self.problem("paths", &problem));
@@ -384,7 +398,7 @@ impl Dataset<'_> {
 
     fn problem(&self, setting: &str, problem: &str) -> Error {
         let key = format!("{}.{setting}", self.key);
-        Error::config(key, format!("{}: {problem}", self.directory.display()))
+        Error::config(key, format!("{}: {problem}", self.directory.path().display()))
     }
 }
 
@@ -398,29 +412,9 @@ impl Patterns {
     }
 }
 
-/// The text of a file of at most `most` bytes, if there is one.
-fn text(path: &Path, most: u64) -> Result<Option<String>> {
-    let failed = |e| Error::io(path, "read", e);
-    let bytes = match bounded::read(path, most) {
-        Ok(bytes) => bytes,
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-        Err(e) => return Err(failed(e)),
-    };
-    let text = String::from_utf8(bytes);
-    text.map(Some).map_err(|e| failed(io::Error::new(ErrorKind::InvalidData, e.utf8_error())))
-}
-
-/// A JSON file, if there is one.
-fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    let Some(text) = text(path, CARD_BYTES)? else { return Ok(None) };
-    let value = serde_json::from_str(&text)
-        .map_err(|e| Error::Corpus { problem: format!("{}: {e}; get the dataset again", path.display()) })?;
-    Ok(Some(value))
-}
-
 /// The front matter of a README; the default if there is no README.
-fn card(path: &Path) -> Result<Card> {
-    let Some(text) = text(path, CARD_BYTES)? else { return Ok(Card::default()) };
+fn card(path: &Path, text: Option<String>) -> Result<Card> {
+    let Some(text) = text else { return Ok(Card::default()) };
     let mut lines = text.split_inclusive('\n');
     if lines.next().is_none_or(|line| line.trim_end() != "---") {
         return Ok(Card::default());
@@ -434,43 +428,6 @@ fn card(path: &Path) -> Result<Card> {
     })
 }
 
-/// Appends the data files below a directory. Hidden files, directories such as `__pycache__`, unknown formats and links
-/// to the directories `around` it are ignored.
-fn data_files(directory: &Path, around: &mut Vec<PathBuf>, files: &mut Vec<PathBuf>) -> Result<()> {
-    let read = |e| Error::io(directory, "read the directory", e);
-    let real = fs::canonicalize(directory).map_err(read)?;
-    if around.contains(&real) {
-        return Ok(());
-    }
-    around.push(real);
-    for entry in fs::read_dir(directory).map_err(read)? {
-        let path = entry.map_err(read)?.path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if name.starts_with('.') {
-            continue;
-        }
-        // Links in a cache lead to files without an extension.
-        let metadata = fs::metadata(&path).map_err(|e| Error::io(&path, "look at the file", e))?;
-        if metadata.is_dir() {
-            if !name.starts_with("__") {
-                data_files(&path, around, files)?;
-            }
-        } else if kinds(&path).next().is_some() && !is_about(&name) {
-            match walk::is_special(&metadata) {
-                true => walk::warn_of_special(&path),
-                false => files.push(path),
-            }
-        }
-    }
-    around.pop();
-    Ok(())
-}
-
-/// Whether a file of a known format describes the dataset instead of being part of it.
-fn is_about(name: &str) -> bool {
-    ["config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json"].contains(&name)
-}
-
 /// The format of the most frequent ending of these files.
 fn most_frequent(files: &[PathBuf]) -> Option<SourceKind> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -482,16 +439,4 @@ fn most_frequent(files: &[PathBuf]) -> Option<SourceKind> {
     let preferred = |ending: &str| PREFERRED.iter().rev().position(|preferred| *preferred == ending);
     let most = counts.iter().max_by_key(|(ending, count)| (**count, preferred(ending), ending.as_str()));
     most.and_then(|(ending, _)| SourceKind::of_extension(ending))
-}
-
-/// The formats that the endings of a file's name stand for.
-pub(crate) fn kinds(path: &Path) -> impl Iterator<Item = SourceKind> {
-    endings(path).filter_map(|ending| SourceKind::of_extension(&ending))
-}
-
-/// `["b", "jsonl", "gz"]` of `a.b.jsonl.gz`.
-fn endings(path: &Path) -> impl Iterator<Item = String> {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let endings: Vec<String> = name.split('.').skip(1).map(str::to_owned).collect();
-    endings.into_iter()
 }

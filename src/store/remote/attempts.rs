@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
+use super::pauses::MOST;
 use crate::config::StoreConfig;
 
 /// The attempts at one thing since it began or last made progress.
@@ -24,7 +25,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// Waits before the next attempt at `url`, for `at_least` or longer. Returns false if the deadline comes
-    /// first.
+    /// first. What the server asks for may end after the deadline.
     pub(super) async fn again(&mut self, url: &str, reason: &str, at_least: Duration) -> bool {
         let (attempt, random) = (self.made, RandomState::new().hash_one(self.made));
         let Some(pause) = self.begin(random, at_least, self.since.elapsed()) else {
@@ -42,7 +43,9 @@ impl<'a> Attempts<'a> {
     fn begin(&mut self, random: u64, at_least: Duration, spent: Duration) -> Option<Duration> {
         let pause = self.pause(random).max(at_least);
         let left = Duration::from_secs_f64(self.config.deadline).saturating_sub(spent);
-        if pause > left {
+        // A server that says how long to wait is not silent.
+        let is_granted = !at_least.is_zero() && at_least <= MOST && !left.is_zero();
+        if pause > left && !is_granted {
             return None;
         }
         self.made += 1;
@@ -92,7 +95,9 @@ mod tests {
         }
         let asked = Duration::from_secs;
         assert_eq!(attempts.begin(0, asked(6), asked(3)), Some(asked(6)), "the server is obeyed");
-        assert_eq!(attempts.begin(0, asked(8), asked(3)), None, "the server asks for more than there is");
+        assert_eq!(attempts.begin(0, asked(8), asked(3)), Some(asked(8)), "also beyond the deadline");
+        assert_eq!(attempts.begin(0, asked(8), asked(10)), None, "the deadline has passed");
+        assert_eq!(attempts.begin(0, MOST + asked(1), asked(3)), None, "the server asks for too much");
     }
 
     #[tokio::test]

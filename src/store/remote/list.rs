@@ -33,7 +33,16 @@ impl Stores {
     }
 
     async fn matches(&self, key: &str, pattern: &str) -> Result<Vec<Listed>> {
-        let url = Url::parse(key, pattern)?;
+        let pinned;
+        let mut url = Url::parse(key, pattern)?;
+        let pattern = match url.is_hub() {
+            true => {
+                pinned = self.hub()?.pinned(key, pattern).await?;
+                url = Url::parse(key, &pinned)?;
+                &pinned
+            }
+            false => pattern,
+        };
         let name = self.name(pattern);
         let is_signed = name != pattern;
         let has_glob = url.path.contains(GLOB);

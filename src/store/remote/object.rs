@@ -9,9 +9,11 @@ use bytes::Bytes;
 use futures::StreamExt;
 use object_store::{Attribute, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
 use super::attempts::Attempts;
 use super::cache::{Cache, CacheKey};
+use super::hub::{self, Copy};
 use super::patient::{METADATA_HOSTS, root};
 use super::url::without_queries;
 use crate::config::StoreConfig;
@@ -32,6 +34,8 @@ pub(super) struct Object {
     /// Permits for the requests that this process may still begin.
     pub(super) permits: Arc<Semaphore>,
     pub(super) cache: Option<Arc<Cache>>,
+    /// The whole file in the Hub's cache, if it is on the Hub.
+    pub(super) copy: Option<Copy>,
 }
 
 /// A store's name for a content: its etag without quotes, or else the time of its last change; `None` if it gives
@@ -66,6 +70,16 @@ enum Trouble {
 impl Object {
     /// Returns the bytes of `range`, which must be within the file.
     pub(super) async fn get(self: Arc<Self>, range: Range<u64>) -> Result<Bytes> {
+        if let Some(copy) = &self.copy
+            && let Some(path) = copy.get(self.len, |range| self.fetch(range)).await
+        {
+            let (of, range) = (path.clone(), range.clone());
+            let read = spawn_blocking(move || hub::read(&of, &range)).await;
+            // It may be gone: it is the user's to remove.
+            if let Ok(Ok(bytes)) = read {
+                return Ok(bytes);
+            }
+        }
         let entry = self.entry(&range).map(|(cache, key)| (cache.clone(), key));
         let Some((cache, key)) = entry else { return self.fetch(range).await };
         let cached = cache.clone().get(key).await;
@@ -78,13 +92,29 @@ impl Object {
     }
 
     pub(super) fn is_cached(&self, range: &Range<u64>) -> bool {
-        self.entry(range).is_some_and(|(cache, key)| cache.has(key))
+        self.copied().is_some() || self.entry(range).is_some_and(|(cache, key)| cache.has(key))
     }
 
     /// The bytes of `range`, if the cache has them. It blocks.
     pub(super) fn cached(&self, range: &Range<u64>) -> Option<Bytes> {
+        if let Some(bytes) = self.copied().and_then(|path| hub::read(&path, range).ok()) {
+            return Some(bytes);
+        }
         let (cache, key) = self.entry(range)?;
         cache.read(key).filter(|bytes| is_whole(bytes, range))
+    }
+
+    /// Fetches the whole file into the Hub's cache, unless it is there.
+    pub(super) async fn keep(&self) -> Result<()> {
+        match &self.copy {
+            Some(copy) => copy.make(self.len, |range| self.fetch(range)).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// The whole file, if it is in the Hub's cache.
+    fn copied(&self) -> Option<PathBuf> {
+        self.copy.as_ref()?.there(self.len)
     }
 
     /// The cache, if there is one, and the name of the entry of `range`.
@@ -94,7 +124,7 @@ impl Object {
     }
 
     /// Requests a range from the store. If an answer breaks off, requests the rest.
-    async fn fetch(&self, range: Range<u64>) -> Result<Bytes> {
+    pub(super) async fn fetch(&self, range: Range<u64>) -> Result<Bytes> {
         let _permit = self.permits.acquire().await;
         let url = self.url.to_string_lossy();
         let n = (range.end - range.start) as usize;

@@ -22,11 +22,24 @@ use rustls::crypto::CryptoProvider;
 
 use super::attempts::Attempts;
 use super::odd_keys::replaced;
+use super::pauses::Pauses;
 use crate::config::StoreConfig;
 
 /// The hosts that tell cloud machines who they are. Elsewhere they do not exist, and waiting for an answer is
 /// in vain.
 pub(super) const METADATA_HOSTS: [&str; 3] = ["169.254.169.254", "metadata.google.internal", "metadata"];
+
+/// A client of its own, made as `built` says.
+pub(super) fn patient(
+    config: &Arc<StoreConfig>,
+    built: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
+) -> reqwest::Result<HttpClient> {
+    install_tls();
+    let client = reqwest::Client::builder().user_agent(USER_AGENT).connect_timeout(CONNECT);
+    let client = client.read_timeout(Duration::from_secs_f64(config.timeout));
+    let inner = HttpClient::new(built(client).build()?);
+    Ok(HttpClient::new(Patient { inner, config: config.clone(), pauses: Pauses::default() }))
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct PatientConnector(pub(super) Arc<StoreConfig>);
@@ -35,9 +48,15 @@ impl HttpConnector for PatientConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         install_tls();
         let inner = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(Patient { inner, config: self.0.clone() }))
+        Ok(HttpClient::new(Patient { inner, config: self.0.clone(), pauses: Pauses::default() }))
     }
 }
+
+/// What servers see of this program.
+const USER_AGENT: &str = concat!("millstream/", env!("CARGO_PKG_VERSION"));
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// Makes ring the process's TLS library, unless the application has chosen one.
 fn install_tls() {
@@ -61,6 +80,7 @@ impl HttpConnector for SharedConnector {
 struct Patient {
     inner: HttpClient,
     config: Arc<StoreConfig>,
+    pauses: Pauses,
 }
 
 /// Why a request may be retried, and how long its server asks to wait.
@@ -89,15 +109,18 @@ impl Patient {
             uri.authority().map_or("", |authority| authority.as_str()),
             uri.path()
         );
+        let host = uri.authority().map(ToString::to_string).unwrap_or_default();
         let is_metadata = uri.host().is_some_and(|host| METADATA_HOSTS.contains(&host));
         let mut attempts = Attempts::new(&self.config);
         loop {
+            self.pauses.wait(&host).await;
             let outcome = self.attempt(request.clone()).await;
             let trouble = match &outcome {
                 Ok(response) => of_response(response),
                 Err(error) => of_error(error).filter(|_| !is_metadata),
             };
             let Some(RequestTrouble { reason, at_least }) = trouble else { return outcome };
+            self.pauses.extend(&host, at_least);
             if !attempts.again(&url, &reason, at_least).await {
                 return outcome;
             }
@@ -160,12 +183,18 @@ fn of_response(response: &HttpResponse) -> Option<RequestTrouble> {
     if !matches!(status.as_u16(), 408 | 429 | 500 | 502..=504 | 506..=599) {
         return None;
     }
-    let seconds =
-        response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+    let limit = || text("ratelimit").filter(|_| status == 429).and_then(reset);
+    let seconds = text("retry-after").and_then(|seconds| seconds.trim().parse().ok()).or_else(limit);
     Some(RequestTrouble {
         reason: status.to_string(),
         at_least: Duration::from_secs(seconds.unwrap_or_default()),
     })
+}
+
+/// When a limit such as `"api";r=0;t=55` is lifted, in seconds.
+fn reset(limit: &str) -> Option<u64> {
+    limit.split(';').find_map(|part| part.trim().strip_prefix("t="))?.trim().parse().ok()
 }
 
 /// The problem of a connection, if another attempt may help.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use object_store::ObjectStore;
@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 
 use super::cache::Cache;
 use super::client::{connect, http_client};
+use super::hub::{Copy, Hub};
 use super::object::{Object, refusal};
 use super::url::{Url, unsigned};
 use crate::config::StoreConfig;
@@ -26,6 +27,7 @@ pub(crate) struct Stores {
     pub(super) permits: Arc<Semaphore>,
     /// Made with the first remote file.
     shared: Mutex<Option<SharedClients>>,
+    hub: OnceLock<Arc<Hub>>,
     clients: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
     /// The signed URLs, by the names of their files.
     signed: Mutex<HashMap<String, String>>,
@@ -53,6 +55,7 @@ impl Stores {
             permits: Arc::new(Semaphore::new(config.concurrency)),
             config: Arc::new(config.clone()),
             shared: Mutex::default(),
+            hub: OnceLock::new(),
             clients: Mutex::default(),
             signed: Mutex::default(),
             waits: Waits::default(),
@@ -97,7 +100,19 @@ impl Stores {
         Ok(shared.insert(SharedClients { http, cache }).clone())
     }
 
+    /// The Hub, as the environment names it.
+    pub(super) fn hub(&self) -> Result<Arc<Hub>> {
+        if let Some(hub) = self.hub.get() {
+            return Ok(hub.clone());
+        }
+        let hub = Arc::new(Hub::new(&self.config)?);
+        Ok(self.hub.get_or_init(|| hub).clone())
+    }
+
     pub(super) fn client(&self, url: &Url<'_>) -> Result<Arc<dyn ObjectStore>> {
+        if url.is_hub() {
+            return Ok(self.hub()?.files(&url.root())?);
+        }
         let place = format!("{}{}", url.root(), url.query);
         let http = self.shared()?.http;
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,6 +145,10 @@ impl Stores {
         let text = path.to_str().ok_or_else(|| not_a_key(path, "it is not UTF-8"))?;
         let signed = self.signed(text);
         let url = Url::parse("source.paths", signed.as_deref().unwrap_or(text))?;
+        let copy = match url.is_hub() {
+            true => Some(Copy::new(&self.hub()?.files(&url.root())?, url.path)),
+            false => None,
+        };
         Ok(Object {
             url: path.to_owned(),
             is_signed: signed.is_some(),
@@ -140,6 +159,7 @@ impl Stores {
             config: self.config.clone(),
             permits: self.permits.clone(),
             cache: self.shared()?.cache,
+            copy,
         })
     }
 }

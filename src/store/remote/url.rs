@@ -5,10 +5,11 @@
 
 use std::borrow::Cow;
 
+use super::hub;
 use crate::error::{Error, Result};
 
 /// The schemes of the stores that can be read.
-const SCHEMES: [&str; 9] = ["s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "http", "https"];
+const SCHEMES: [&str; 10] = ["s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "hf", "http", "https"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Url<'a> {
@@ -33,7 +34,13 @@ impl<'a> Url<'a> {
                 SCHEMES.join(", ")
             ));
         }
-        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        if scheme == "hf" {
+            hub::check(key, url)?;
+        }
+        let (authority, path) = match scheme {
+            "hf" => hub::split(rest),
+            _ => rest.split_once('/').unwrap_or((rest, "")),
+        };
         if authority.is_empty() || path.is_empty() {
             return refuse(format!(
                 "{:?} does not name a file; write it as \"{scheme}://WHERE/PATH\"",
@@ -47,6 +54,11 @@ impl<'a> Url<'a> {
         let query = path.find('?').filter(|_| is_http).unwrap_or(path.len());
         let (path, query) = path.split_at(query);
         Ok(Self { scheme, authority, path, query })
+    }
+
+    /// Whether it is on the Hub.
+    pub(super) fn is_hub(&self) -> bool {
+        self.scheme == "hf"
     }
 
     /// Whether it is on a plain HTTP server, which cannot be listed.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::bounded;
 use crate::config::{SpecialTokens, TokenizerConfig};
 use crate::error::{Error, Result};
+use crate::store::local;
 use crate::tokenizer::ranks;
 
 /// The largest file, in bytes. The largest that are published have some 40 MB.
@@ -60,6 +61,7 @@ impl File {
 
 /// Reads the text of a file. Devices and pipes are refused: some never end, and others wait for ever.
 fn read(path: &Path) -> Result<String> {
+    let path = &*local(path)?;
     let failed = |e| Error::io(path, "read", e);
     let refused = |problem: String| Error::tokenizer(path.display().to_string(), problem);
     if !std::fs::metadata(path).map_err(failed)?.is_file() {

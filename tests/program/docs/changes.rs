@@ -180,6 +180,7 @@ const CHANGES: &[(&str, &[&str], &str)] = &[
     ("store.backoff_max", &[], "store.backoff_max=7"),
     ("store.cache", &[], "store.cache={here}/blocks"),
     ("store.cache_limit", &[], "store.cache_limit=1GiB"),
+    ("store.hub_cache", &[], "store.hub_cache=1GiB"),
     ("tokenizer.kind", LEARNED, "tokenizer={ kind = 'bytes' }"),
     ("tokenizer.path", FILE, "tokenizer.path={data}/tokenizers/gate/qwen.json"),
     ("tokenizer.pattern", RANKS, "tokenizer.pattern=gpt2"),
@@ -230,6 +231,8 @@ pub(crate) fn contradictions(said: &BTreeMap<&str, (&str, &str)>) -> Vec<String>
         let is_trainers = key.starts_with("model.") || key.starts_with("train.");
         let right = match CHANGES.iter().find(|(changed, ..)| changed == key) {
             _ if is_trainers => ("no", *resume),
+            // `hub::files` resumes at other commits.
+            _ if ["source.repo", "source.revision"].contains(key) => ("yes", "no"),
             None => {
                 problems.push(format!("{key}: give it a change in tests/program/docs/changes.rs"));
                 continue;

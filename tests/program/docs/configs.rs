@@ -17,7 +17,8 @@ pub(crate) fn check(block: &Block) -> Result<(), String> {
 fn config(text: &str) -> Result<(), String> {
     let mut table: Table = text.parse().map_err(|error| format!("{error}"))?;
     for source in table.get_mut("source").and_then(Value::as_array_mut).into_iter().flatten() {
-        let is_made = source.get("kind").and_then(Value::as_str) == Some("synthetic");
+        let is_made =
+            source.get("kind").and_then(Value::as_str) == Some("synthetic") || source.get("repo").is_some();
         if let Some(source) = source.as_table_mut().filter(|_| !is_made) {
             source.entry("paths").or_insert_with(|| Value::Array(vec!["corpus/*".into()]));
         }

@@ -199,7 +199,7 @@ fn what_cannot_go_in_or_out_is_refused_before_any_work() {
     let said = project.fail(&["generate", "corpus", "file"]);
     assert!(said.contains("config.toml") && said.contains("config.json"), "{said}");
     let said = project.fail(&["generate", "HuggingFaceTB/SmolLM-135M", "file"]);
-    assert!(said.contains("hf download HuggingFaceTB/SmolLM-135M"), "{said}");
+    assert!(said.contains("\"hf://HuggingFaceTB/SmolLM-135M\""), "{said}");
     let output = project.program(&["generate", "model", "file", "--at", "10"]).output().expect("it runs");
     let said = super::said(&output);
     assert!(output.status.code() == Some(2) && said.contains("has no checkpoints; leave it out"), "{said}");
@@ -215,7 +215,7 @@ fn what_cannot_go_in_or_out_is_refused_before_any_work() {
     assert!(said.contains("it is a run's directory; export its model first"), "{said}");
     assert!(said.trim_end().ends_with(" model export run -o run-model"), "{said}");
     let said = train("init.toml", "nowhere");
-    assert!(said.contains("`hf download nowhere --local-dir nowhere`"), "{said}");
+    assert!(said.contains("nowhere: there is no such directory; download the model first"), "{said}");
     let said = train("init.toml", "~/nowhere");
     assert!(said.contains("download the model first, and write its whole path: ~ and variables"), "{said}");
     project.write("other.toml", MODELS_TOKENIZER, &MODEL.replacen("layers = 1", "layers = 2", 1));

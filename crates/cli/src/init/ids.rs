@@ -39,7 +39,8 @@ pub(super) fn ids(given: Option<&Path>, paths: &[PathBuf], parts: &[Part]) -> Re
 
 fn file(path: &Path) -> Result<Ids> {
     let mut text = Vec::new();
-    let read = bounded::open(path).and_then(|mut file| file.read_to_end(&mut text));
+    let here = millstream::local(path)?;
+    let read = bounded::open(&here).and_then(|mut file| file.read_to_end(&mut text));
     read.map_err(|e| Error::io(path, "read the tokenizer", e))?;
     // A file of ranks is not JSON, and does not name its special tokens.
     let tokenizer: Value = serde_json::from_slice(&text).unwrap_or_default();

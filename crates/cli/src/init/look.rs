@@ -25,8 +25,9 @@ const SETTINGS: [&str; 13] =
 pub(super) async fn parts(args: &InitArgs) -> Result<Vec<Part>> {
     let mut all: Vec<Part> = Vec::new();
     for path in &args.paths {
-        let found = match metadata(path)?.is_dir() {
-            true => directory(path, args).await?,
+        let found = match path.to_str().is_some_and(|path| path.starts_with("hf://")) {
+            true => vec![whole(SourceKind::Huggingface, path, args).await?],
+            false if metadata(path)?.is_dir() => directory(path, args).await?,
             false => vec![file(path, args).await?],
         };
         for part in found {

@@ -18,7 +18,8 @@ pub struct TrainConfig {
     /// The run directory.
     pub out: PathBuf,
     /// The directory of a model that training starts from, with `config.json` and `model.safetensors` as the Hugging
-    /// Face libraries write them. `[model]` is then that model's shape, and may be left out. Default: a new model.
+    /// Face libraries write them, or `hf://OWNER/NAME` on the Hugging Face Hub. `[model]` is then that model's shape, and
+    /// may be left out. Default: a new model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<PathBuf>,
     /// Trains adapters of the model of `init` (LoRA), and leaves its weights as they are. Default: all weights are trained.

@@ -100,6 +100,7 @@ pub(crate) fn copy_origin(model: Option<&Path>, directory: &Path) -> Result<()> 
         _ => {}
     }
     let Some(model) = model else { return Ok(()) };
+    let model = &*millstream::local(model)?;
     fs::create_dir_all(directory).map_err(|e| Error::io(directory, "create the directory", e))?;
     for name in [CONFIG, GENERATION, TOKENIZER_CONFIG, SPECIAL_TOKENS] {
         replace_file(&directory.join(name), read(&model.join(name))?.as_deref())?;
@@ -110,7 +111,8 @@ pub(crate) fn copy_origin(model: Option<&Path>, directory: &Path) -> Result<()> 
 /// Replaces the files in `directory` that say how a tokenizer renders conversations by those beside `tokenizer`: there, a
 /// copy of the tokenizer makes the same texts of them. Without `is_needed`, only if a chat template is among them.
 pub(crate) fn copy_chat_files(tokenizer: Option<&Path>, is_needed: bool, directory: &Path) -> Result<()> {
-    let beside = tokenizer.and_then(Path::parent);
+    let tokenizer = tokenizer.map(millstream::local).transpose()?;
+    let beside = tokenizer.as_deref().and_then(Path::parent);
     let found = beside.map_or(Ok(Vec::new()), templates)?;
     let config: Map<String, Value> =
         beside.map_or(Ok(Map::new()), |beside| json(&beside.join(TOKENIZER_CONFIG)))?;

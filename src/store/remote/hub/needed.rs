@@ -1,0 +1,45 @@
+//! The files that come along with one: small ones that say what it means, and the weights of a model.
+
+use super::cache::{Entry, Tree};
+
+/// The most bytes of a file that comes along.
+const BESIDE: u64 = 64 << 20;
+
+/// The directory of further chat templates.
+const TEMPLATES: &str = "additional_chat_templates/";
+
+/// The files that a file or a directory needs: with a file come the JSON and the templates in Jinja beside it; of a
+/// directory, as of a model, these and the weights come. None if there is no such file or directory.
+pub(super) fn needed<'t>(named: &str, tree: &'t Tree) -> Vec<&'t String> {
+    let is_file = tree.files.contains_key(named);
+    let directory =
+        if is_file { named.rsplit_once('/').map_or("", |(directory, _)| directory) } else { named };
+    let is_wanted = |path: &str, entry: &Entry| {
+        let below = match directory {
+            "" => Some(path),
+            _ => path.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/')),
+        };
+        let Some(below) = below else { return false };
+        let is_beside = !below.strip_prefix(TEMPLATES).unwrap_or(below).contains('/');
+        let is_small =
+            [".json", ".jinja"].iter().any(|ending| below.ends_with(ending)) && entry.len() <= BESIDE;
+        path == named || is_beside && (is_small || !is_file && is_weights(below))
+    };
+    tree.files.iter().filter(|(path, entry)| is_wanted(path, entry)).map(|(path, _)| path).collect()
+}
+
+/// Whether a file has weights, as transformers names them.
+fn is_weights(name: &str) -> bool {
+    name.strip_suffix(".safetensors").is_some_and(|name| name == "model" || name.starts_with("model-"))
+}
+
+/// Says that there is no such file, and which one may have been meant.
+pub(super) fn nearest<'f>(file: &str, files: impl Iterator<Item = &'f String>) -> String {
+    let alike = files.map(|other| (strsim::jaro_winkler(file, other), other));
+    match alike.max_by(|(one, _), (other, _)| one.total_cmp(other)) {
+        Some((likeness, other)) if likeness > 0.8 => {
+            format!("the repository has no such file; it has {other}")
+        }
+        _ => "the repository has no such file".to_owned(),
+    }
+}

@@ -1,0 +1,53 @@
+//! Small files of the Hub by their paths on this machine: tokenizers, chat templates, models, cards. They are fetched
+//! into the Hub's cache, where they stay.
+//!
+//! These functions block, and may be called on any thread: they wait on a thread of their own.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::hub::{HubTree, PREFIX};
+use super::stores::Stores;
+use crate::config::StoreConfig;
+use crate::error::{Error, Result};
+use crate::store::Listed;
+
+/// The files of the repository that `name` begins with. Setting `key` names it.
+pub(crate) fn hub_tree(key: &str, name: &str) -> Result<HubTree> {
+    wait(async |stores: Arc<Stores>| stores.hub()?.listing(key, name).await)
+}
+
+/// Where a file or a directory is on this machine: what is on the Hub is fetched first, into its cache. Other paths stay
+/// as they are.
+///
+/// With a file come the small ones beside it that say what it means: JSON, and templates in Jinja. Of a directory, as of
+/// a model, these and the weights (`model.safetensors`, or its parts) come.
+///
+/// # Errors
+/// [`Error::Io`] if it cannot be fetched, of the kind [`NotFound`](io::ErrorKind::NotFound) if the repository has no such
+/// file; [`Error::Config`] for a name that is not one of the Hub.
+pub fn local(path: &Path) -> Result<Cow<'_, Path>> {
+    let Some(name) = path.to_str().filter(|name| name.starts_with(PREFIX)) else { return Ok(path.into()) };
+    wait(async |stores: Arc<Stores>| {
+        let (found, files) = stores.hub()?.needed(name).await?;
+        for Listed { url, len, etag } in files {
+            stores.object(Path::new(&url), len, etag.as_deref())?.keep().await?;
+        }
+        Ok(found.into())
+    })
+}
+
+/// Waits for work with a client of its own, whose tasks end with it.
+fn wait<T: Send>(work: impl AsyncFnOnce(Arc<Stores>) -> Result<T> + Send) -> Result<T> {
+    let lost = |e: io::Error| Error::io(PREFIX, "start a thread for", e);
+    std::thread::scope(|scope| {
+        let waiting = std::thread::Builder::new().spawn_scoped(scope, || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(lost)?;
+            runtime.block_on(work(Arc::new(Stores::new(&StoreConfig::default()))))
+        });
+        let waited = waiting.map_err(lost)?.join();
+        waited.unwrap_or_else(|_| Err(lost(io::Error::other("it has panicked"))))
+    })
+}

@@ -1,0 +1,134 @@
+//! What goes wrong between a run and the Hub.
+
+use super::{STORIES, World, ordered, path, source, stories};
+use crate::hub_server::Fault;
+
+/// Where a token of these tests is, and is not to be found in any log.
+const TOKEN: &str = "hf_secretsecretsecret";
+
+fn status(status: u16, headers: &[(&str, &str)]) -> Fault {
+    Fault::Status(
+        status,
+        headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+    )
+}
+
+#[test]
+fn what_passes_is_waited_for() {
+    let (world, _) = World::with_stories(2, 8_000);
+    let config = ordered(&source(""));
+    let small = ["--set", "store.block=64KiB"];
+    let expected = world.digest(&config, &small);
+    let faults: [fn() -> Fault; 6] = [
+        || status(429, &[("Retry-After", "1")]),
+        || status(429, &[("RateLimit", "\"api\";r=0;t=1")]),
+        || status(429, &[]),
+        || status(503, &[]),
+        || Fault::Closed,
+        || Fault::Cut(700),
+    ];
+    for (number, fault) in faults.into_iter().enumerate() {
+        let mut asked = 0;
+        // Each of the first requests fails once: for the commit, the files, the place and the bytes.
+        std::fs::remove_dir_all(world.cache()).expect("a cache");
+        world.hub.with_faults(move |_| {
+            asked += 1;
+            if asked % 2 == 1 && asked < 12 { fault() } else { Fault::Nothing }
+        });
+        assert_eq!(world.digest(&config, &small), expected, "fault {number}");
+    }
+}
+
+#[test]
+fn all_lanes_wait_together() {
+    let (world, _) = World::with_stories(8, 4_000);
+    let shuffled = source("")
+        + "\n[tokenizer]\nkind = \"bytes\"\n[pipeline]\nseq_len = 512\nbatch_size = 16\nepochs = 1\nlanes = 8\n";
+    let began = std::sync::Mutex::new(None);
+    let (sender, during) = std::sync::mpsc::channel();
+    world.hub.with_faults(move |request| {
+        if !request.path.contains("/resolve/") {
+            return Fault::Nothing;
+        }
+        let mut began = began.lock().expect("no panic");
+        let first = *began.get_or_insert_with(std::time::Instant::now);
+        // Those that were under way already come at once.
+        let waited = first.elapsed();
+        sender.send(waited).expect("somebody listens");
+        if waited.as_millis() < 500 { status(429, &[("Retry-After", "2")]) } else { Fault::Nothing }
+    });
+    world.digest(&shuffled, &[]);
+    world.hub.with_faults(|_| Fault::Nothing);
+    let early = |waited: &std::time::Duration| (500..2000).contains(&waited.as_millis());
+    let waits: Vec<_> = during.iter().collect();
+    assert!(!waits.iter().any(early), "{waits:?}");
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let (world, _) = World::with_stories(1, 10);
+    world.hub.commit("me/model", "main", &[("config.json", b"{}")]);
+    world.hub.commit("datasets/me/private", "main", &[("data/a.jsonl", stories("", 0, 10).as_bytes())]);
+    world.hub.require_token("datasets/me/private", TOKEN);
+    world.hub.commit("datasets/me/gated", "main", &[("data/a.jsonl", stories("", 0, 10).as_bytes())]);
+    world.hub.gate("datasets/me/gated", TOKEN);
+    let of = |repo: &str| ordered(&source("").replace(STORIES, repo));
+    let gated = format!("{}/datasets/me/gated", world.hub.endpoint());
+    for (repo, token, parts) in [
+        ("datasets/me/none", None, &["there is no dataset me/none", "HF_TOKEN"][..]),
+        ("datasets/me/none", Some(TOKEN), &["there is no dataset me/none", "the token of HF_TOKEN"]),
+        ("datasets/me/private", None, &["private", "HF_TOKEN"]),
+        (
+            "datasets/me/model",
+            None,
+            &["there is no dataset me/model; there is a model of this name: hf://me/model"],
+        ),
+        ("datasets/me/stories@v2", None, &["no branch, tag or commit \"v2\"", "it has main"]),
+        ("datasets/me/gated", None, &["gated", &gated, "HF_TOKEN"]),
+        ("datasets", None, &["hf://datasets/OWNER/NAME"]),
+        ("datasets/me/model", Some("bad"), &["the token of HF_TOKEN"]),
+    ] {
+        let failure = world.failure(&of(repo), |command| {
+            command.env("RUST_LOG", "trace");
+            token.map(|token| command.env("HF_TOKEN", token));
+        });
+        assert!(!failure.contains(TOKEN), "{failure}");
+        let last = failure.lines().last().unwrap_or_default();
+        for part in parts {
+            assert!(last.contains(part), "{repo}, {token:?}: {part}: {last}");
+        }
+    }
+    // With the token in its place, or in the file of `hf auth login`, both are read.
+    let open = world.digest(&of("datasets/me/stories"), &[]);
+    std::fs::write(world.home.path().join("token"), format!("{TOKEN}\n")).expect("a file");
+    for repo in ["datasets/me/private", "datasets/me/gated"] {
+        assert_eq!(world.digest(&of(repo), &[]), open);
+    }
+    assert_eq!(world.hub.leaks(), 0, "the token went to another server");
+}
+
+#[test]
+fn another_content_under_a_commit_is_an_error() {
+    let (world, _) = World::with_stories(1, 100);
+    world.hub.with_faults(|request| match request.path.contains("/resolve/") {
+        true => Fault::Etag("0123456789abcdef0123456789abcdef01234567".to_owned()),
+        false => Fault::Nothing,
+    });
+    let failure = world.failure(&ordered(&source("")), |_| ());
+    assert!(
+        failure.contains("its etag was") && failure.contains("0123456789abcdef0123456789abcdef01234567"),
+        "{failure}"
+    );
+}
+
+#[test]
+fn a_range_that_never_comes_is_an_error_that_names_the_file() {
+    let (world, commit) = World::with_stories(1, 8_000);
+    world.hub.with_faults(|request| if request.is_cdn { Fault::Closed } else { Fault::Nothing });
+    let config = ordered(&source(""));
+    let failure = world.failure(&config, |command| {
+        command.args(["--set", "store.deadline=0.2"]);
+    });
+    assert!(failure.contains(&format!("hf://{STORIES}@{commit}/{}", path(0))), "{failure}");
+    assert!(!failure.contains("Signature"), "{failure}");
+}

@@ -1,0 +1,35 @@
+//! `init` and `check` with names of the Hub.
+
+use super::{STORIES, World, ordered, source};
+use crate::program::said;
+
+#[test]
+fn check_says_what_a_branch_stands_for() {
+    let (world, commit) = World::with_stories(2, 50);
+    let output = world.command(&["check", &world.config(&ordered(&source("")))]).output().expect("it runs");
+    assert!(output.status.success(), "{}", said(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains(&format!("hf://{STORIES}@main is {commit}")), "{text}");
+}
+
+#[test]
+fn init_writes_a_config_for_a_dataset() {
+    let (world, commit) = World::with_stories(2, 50);
+    let config = world.home.path().join("new.toml");
+    let config = config.to_str().expect("UTF-8");
+    for name in [format!("hf://{STORIES}"), format!("hf://{STORIES}@{commit}")] {
+        let output = world.command(&["init", &name, "-o", config, "--force"]).output().expect("it runs");
+        assert!(output.status.success(), "{}", said(&output));
+        let written = std::fs::read_to_string(config).expect("a config");
+        assert!(
+            written.contains(&format!("paths{:21} = [\"{name}\"]", "")) || written.contains(&name),
+            "{written}"
+        );
+        let output = world.command(&["inspect", config, "--json"]).output().expect("it runs");
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(
+            String::from_utf8_lossy(&output.stdout)
+                .contains(&format!("hf://{STORIES}@{commit}/data/part-00.jsonl"))
+        );
+    }
+}
