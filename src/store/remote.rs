@@ -30,7 +30,7 @@ mod stores;
 mod url;
 
 pub(crate) use hub::{HubTree, PREFIX as HUB, commit as hub_commit, pin as pin_hub};
-pub(crate) use local::hub_tree;
 pub use local::local;
+pub(crate) use local::{hub_tree, pinned};
 pub(crate) use opener::FileOpener;
 pub(crate) use stores::Stores;

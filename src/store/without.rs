@@ -91,6 +91,13 @@ pub(crate) fn hub_commit(_: &str) -> Option<(String, String)> {
 
 pub(crate) fn pin_hub(_: impl IntoIterator<Item = (String, String)>) {}
 
+pub(crate) fn pinned(key: &str, name: String) -> Result<String> {
+    match name.starts_with(HUB) {
+        true => Err(absent(key, &name)),
+        false => Ok(name),
+    }
+}
+
 /// The same path, unless it is on the Hub.
 ///
 /// # Errors

@@ -11,7 +11,7 @@ use crate::config::{DocumentKind, SourceConfig, SourceKind, TokenizerConfig};
 use crate::error::{Error, Result};
 use crate::shards::{ShardPlace, ShardSet, Shards};
 use crate::source::rendering::Rendering;
-use crate::store::Stores;
+use crate::store::{Stores, pinned};
 use crate::tasks::blocking;
 
 /// A source, as configured and as read.
@@ -79,12 +79,12 @@ fn resolved(key: &str, config: &SourceConfig, stores: &Arc<Stores>) -> Result<Re
 
 /// The places that a path of token shards names: one, or all that it matches as a pattern.
 fn places(key: &str, path: &str, stores: &Arc<Stores>) -> Result<Vec<ShardPlace>> {
-    let whole = expanded(key, path)?;
+    let whole = pinned(key, expanded(key, path)?)?;
     if Path::new(&whole).exists() {
         return Ok(vec![ShardPlace::named(&whole, stores)]);
     }
-    let all = patterns::all(key, path)?;
-    Ok(all.iter().map(|path| matched(key, path, stores)).collect::<Result<Vec<_>>>()?.concat())
+    let all = patterns::all(key, path)?.into_iter().map(|path| pinned(key, path));
+    Ok(all.map(|path| matched(key, &path?, stores)).collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// The places that a path without braces names.

@@ -37,7 +37,7 @@ mod needed;
 use cache::{Entry, Folder, Tree};
 use client::Client;
 use env::Env;
-use name::Repo;
+use name::{Repo, RepoKind};
 
 pub(super) use copies::{Copy, read};
 pub(super) use files::HubFiles;
@@ -192,6 +192,7 @@ impl Hub {
 
     /// All files of a commit.
     async fn tree(&self, repo: &Repo) -> Result<Arc<Tree>> {
+        let repo = &self.at_commit(repo).await?;
         let name = repo.to_string();
         let kept = known().trees.get(&name).cloned();
         if let Some(tree) = kept {
@@ -224,7 +225,12 @@ impl Hub {
         let path = path.trim_end_matches('/');
         let repo = self.at_commit(&repo).await?;
         let (tree, folder) = (self.tree(&repo).await?, self.folder(&repo));
-        let files = needed::needed(path, &tree);
+        let files = match repo.kind {
+            RepoKind::Model => needed::needed(path, &tree),
+            RepoKind::Dataset | RepoKind::Space => {
+                tree.files.get_key_value(path).map(|(path, _)| path).into_iter().collect()
+            }
+        };
         if files.is_empty() {
             self.complain(folder.note_absent(&repo.revision, path));
             let said = needed::nearest(path, tree.files.keys());

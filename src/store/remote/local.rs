@@ -19,10 +19,18 @@ pub(crate) fn hub_tree(key: &str, name: &str) -> Result<HubTree> {
     wait(async |stores: Arc<Stores>| stores.hub()?.listing(key, name).await)
 }
 
+/// A name on the Hub with the commit that its branch or tag stands for. Other names stay as they are.
+pub(crate) fn pinned(key: &str, name: String) -> Result<String> {
+    match name.starts_with(PREFIX) {
+        true => wait(async |stores: Arc<Stores>| stores.hub()?.pinned(key, &name).await),
+        false => Ok(name),
+    }
+}
+
 /// Where a file or a directory is on this machine: what is on the Hub is fetched first, into its cache. Other paths stay
 /// as they are.
 ///
-/// With a file come the small ones beside it that say what it means: JSON, and templates in Jinja. Of a directory, as of
+/// With a file of a model come the small ones beside it that say what it means: JSON, and templates in Jinja. Of a directory, as of
 /// a model, these and the weights (`model.safetensors`, or its parts) come.
 ///
 /// # Errors

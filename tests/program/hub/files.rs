@@ -2,6 +2,7 @@
 
 use super::{World, local, ordered, source, write};
 use crate::hub_server::Request;
+use crate::program::said;
 
 #[test]
 fn files_of_the_hub_are_read_as_those_of_a_disk() {
@@ -108,5 +109,45 @@ fn tokenizers_and_templates_come_from_the_hub() {
     assert!(
         failure.contains("hf://me/model/tokeniser.json") && failure.contains("it has tokenizer.json"),
         "{failure}"
+    );
+}
+
+#[test]
+fn token_shards_come_from_the_hub() {
+    let (world, _) = World::with_stories(2, 300);
+    let config = ordered(&source(""));
+    let expected = world.digest(&config, &[]);
+    let shards = world.home.path().join("shards");
+    let arguments = ["prepare", &world.config(&config), "-o", shards.to_str().expect("UTF-8")];
+    let output = world.command(&arguments).output().expect("it runs");
+    assert!(output.status.success(), "{}", said(&output));
+    let mut files = Vec::new();
+    let mut directories = vec![shards.clone()];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            match path.is_dir() {
+                true => directories.push(path),
+                false => files.push(path),
+            }
+        }
+    }
+    let files: Vec<(String, Vec<u8>)> = files
+        .iter()
+        .map(|path| {
+            let name = path.strip_prefix(&shards).expect("below").to_str().expect("UTF-8");
+            (format!("shards/{name}"), std::fs::read(path).expect("a file"))
+        })
+        .collect();
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (&**name, &**bytes)).collect();
+    world.hub.commit("datasets/me/shards", "main", &files);
+    let of_hub = "[[source]]\nkind = \"shards\"\npaths = [\"hf://datasets/me/shards/shards\"]\n";
+    assert_eq!(world.digest(&ordered(of_hub), &[]), expected);
+    let trees = std::fs::read_dir(world.cache().join("datasets--me--shards/trees")).expect("trees");
+    let names: Vec<String> =
+        trees.map(|tree| tree.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+    assert!(
+        names.iter().all(|name| name.len() == "0123456789012345678901234567890123456789.json".len()),
+        "{names:?}"
     );
 }
