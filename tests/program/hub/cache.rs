@@ -125,7 +125,7 @@ fn a_full_disk_keeps_nothing_and_changes_nothing() {
     inject(&mut command, &[("write", "blobs/", ENOSPC)]);
     let output = command.output().expect("it runs");
     assert_eq!(digest_of(&output), expected);
-    assert!(said(&output).contains("cannot write the Hub's cache"), "{}", said(&output));
+    assert!(said(&output).contains("cannot keep this in the Hub's cache"), "{}", said(&output));
     assert_eq!(fs::read_dir(world.folder().join("blobs")).expect("blobs").count(), 0);
 }
 

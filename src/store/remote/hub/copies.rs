@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::spawn_blocking;
 
 use super::Hub;
@@ -20,9 +20,11 @@ use super::cache::{self, Folder};
 use super::files::HubFiles;
 use crate::error::{Error, Result};
 
-/// How much of a file one request asks for, and how many are under way for one file.
-const PIECE: u64 = 16 << 20;
+/// How many files are fetched at a time, how many requests are under way for each, and how much each asks for: all of them
+/// together hold at most so much memory.
+const FILES: usize = 4;
 const PIECES: usize = 4;
+const PIECE: u64 = 4 << 20;
 
 /// How often to look whether another process has finished with a file.
 const APART: Duration = Duration::from_millis(100);
@@ -36,6 +38,8 @@ pub(super) struct Copies {
     /// How many there are, as far as this process knows.
     held: Mutex<Option<u64>>,
     known: Mutex<HashMap<String, Arc<OnceCell<Option<PathBuf>>>>>,
+    /// Permits for the files that may still be begun.
+    permits: Semaphore,
     has_complained: AtomicBool,
 }
 
@@ -46,6 +50,7 @@ impl Copies {
             limit,
             held: Mutex::default(),
             known: Mutex::default(),
+            permits: Semaphore::new(FILES),
             has_complained: AtomicBool::new(false),
         }
     }
@@ -65,11 +70,11 @@ impl Copies {
         after <= limit
     }
 
-    /// Logs, once, that the cache cannot be written.
+    /// Logs, once, that something cannot be kept.
     pub(super) fn complain(&self, error: &io::Error) {
         let cache = self.cache.display();
         if !self.has_complained.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%cache, %error, "cannot write the Hub's cache; reading goes on without it");
+            tracing::warn!(%cache, %error, "cannot keep this in the Hub's cache; reading goes on without it");
         }
     }
 }
@@ -140,6 +145,7 @@ impl Copy {
         let etag =
             self.files.hub.tree(repo).await?.files.get(&self.path).map(|entry| entry.etag().to_owned());
         let etag = etag.unwrap_or_default();
+        let _permit = self.files.hub.copies.permits.acquire().await;
         let link = || folder.link(&repo.revision, &self.path, &etag).map_err(failed);
         let lock = folder.lock(&etag).map_err(failed)?;
         // A file system without locks lets both fetch the file; the second one replaces it by the same bytes.
