@@ -28,7 +28,10 @@ impl Directory {
     pub(super) fn on_hub(key: &str, name: &str) -> Result<Self> {
         let HubTree { root, path, files } = hub_tree(key, name)?;
         let root = PathBuf::from(root);
-        let path = root.join(path.trim_end_matches('/'));
+        let path = match path.trim_end_matches('/') {
+            "" => root.clone(),
+            below => root.join(below),
+        };
         let files =
             files.into_iter().map(|file| root.join(file)).filter(|file| file.starts_with(&path)).collect();
         Ok(Self::Hub { path, files })

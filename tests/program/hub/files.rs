@@ -110,6 +110,10 @@ fn tokenizers_and_templates_come_from_the_hub() {
         failure.contains("hf://me/model/tokeniser.json") && failure.contains("it has tokenizer.json"),
         "{failure}"
     );
+    // As Python notes it.
+    let absent = world.cache().join("models--me--model/.no_exist");
+    let commits: Vec<_> = std::fs::read_dir(absent).expect("a directory").flatten().collect();
+    assert!(commits.len() == 1 && commits[0].path().join("tokeniser.json").is_file());
 }
 
 #[test]
