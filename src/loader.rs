@@ -46,6 +46,7 @@ pub use custom::{DocumentStream, SequenceStream, TokenStream};
 pub use fingerprint::explain;
 use gauge::Gauge;
 pub use gauge::Watch;
+pub use resolve::stay_at_commits;
 pub(crate) use resolved::{ready, resolved_with};
 pub use resolved::{resolved, with_stored_tokenizer};
 #[cfg(feature = "tokenizers")]

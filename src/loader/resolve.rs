@@ -34,13 +34,19 @@ pub(super) struct Resolved {
     pub(super) on_demand: bool,
 }
 
+/// Reads the Hugging Face Hub's branches and tags at the commits of this cursor, from now on in this process. A loader that
+/// is opened with the cursor does so by itself. Call this if you open sources or a tokenizer before it.
+pub fn stay_at_commits(cursor: &Cursor) {
+    pin_hub(cursor.fingerprint().commits());
+}
+
 /// Checks the config, lists the files, and opens the tokenizer.
 pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
     let LoaderBuilder { config, custom_source, task, tokenizer, cursor, side, on_demand, stages, .. } =
         builder;
     config.validate()?;
     if let Some(cursor) = &cursor {
-        pin_hub(cursor.fingerprint().commits());
+        stay_at_commits(cursor);
     }
     let (config, source) = match &custom_source {
         None if task.is_some() => {

@@ -29,7 +29,7 @@ mod pieces;
 mod stores;
 mod url;
 
-pub(crate) use hub::{HubTree, PREFIX as HUB, commit as hub_commit, pin as pin_hub};
+pub(crate) use hub::{HubTree, PREFIX as HUB, commit as hub_commit, in_name as hub_revision, pin as pin_hub};
 pub use local::local;
 pub(crate) use local::{hub_tree, pinned};
 pub(crate) use opener::FileOpener;

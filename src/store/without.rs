@@ -85,6 +85,10 @@ pub(crate) fn hub_tree(key: &str, name: &str) -> Result<HubTree> {
     Err(absent(key, name))
 }
 
+pub(crate) fn hub_revision(revision: &str) -> &str {
+    revision
+}
+
 pub(crate) fn hub_commit(_: &str) -> Option<(String, String)> {
     None
 }

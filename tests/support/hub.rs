@@ -67,6 +67,8 @@ pub(crate) enum Fault {
     Closed,
     /// The connection is closed after so many bytes of the body.
     Cut(usize),
+    /// The answer is another range of the same length: the beginning of the file.
+    Beginning,
     /// The file has this etag, which stands here without its quotes.
     Etag(String),
 }
@@ -275,6 +277,18 @@ impl Drop for Hub {
     }
 }
 
+/// The same request for as much of the beginning of a file.
+fn beginning(request: &Request) -> Request {
+    let mut request = request.clone();
+    if let Some(range) = request.headers.get_mut("range")
+        && let Some((from, to)) = range.trim_start_matches("bytes=").split_once('-')
+        && let (Ok(from), Ok(to)) = (from.parse::<u64>(), to.parse::<u64>())
+    {
+        *range = format!("bytes=0-{}", to - from);
+    }
+    request
+}
+
 impl State {
     fn repos(&self) -> MutexGuard<'_, BTreeMap<String, Repo>> {
         self.repos.lock().expect("no panic")
@@ -308,6 +322,7 @@ impl State {
             Fault::Status(status, headers) => {
                 Answer { headers: headers.clone(), ..Answer::new(*status, "nope") }
             }
+            Fault::Beginning if request.is_cdn => self.cdn(&beginning(request)),
             _ if request.is_cdn => self.cdn(request),
             _ => self.hub(request).unwrap_or_else(|refusal| refusal),
         };

@@ -15,7 +15,7 @@ use super::telemetry::{Telemetry, TelemetryArgs};
 use super::words::{bytes, count};
 use super::{INTERRUPTED, Written, hint, print_json, print_line, progress, stop};
 use millstream::error::ResumeFrom;
-use millstream::loader::{Watch, with_stored_tokenizer};
+use millstream::loader::{Watch, stay_at_commits, with_stored_tokenizer};
 use millstream::tokenizer::Tokenizer;
 use millstream::{Meters, Result};
 use millstream_train::cost::Memory;
@@ -75,6 +75,9 @@ impl Resumed {
         let directory = RunDirectory::open(run)?;
         let directory = if peers.is_first() { directory.claim()? } else { directory };
         let checkpoint = at.map_or_else(|| directory.latest(), |step| directory.after(step))?;
+        if let Some(cursor) = checkpoint.cursor()? {
+            stay_at_commits(&cursor);
+        }
         Ok(Self { directory, checkpoint })
     }
 }

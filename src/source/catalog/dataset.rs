@@ -18,7 +18,7 @@ use crate::bounded;
 use crate::config::{SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 use crate::source::formats::mds;
-use crate::store::HUB;
+use crate::store::{HUB, hub_revision};
 
 /// The subset of a repository that names none.
 const DEFAULT: &str = "default";
@@ -74,7 +74,7 @@ pub(crate) fn with_files(key: &str, config: &SourceConfig) -> Result<SourceConfi
 
 /// The name on the Hub of the dataset that `repo` and `revision` name.
 fn repository(config: &SourceConfig) -> Option<String> {
-    let revision = config.revision.iter().map(|revision| format!("@{revision}"));
+    let revision = config.revision.iter().map(|revision| format!("@{}", hub_revision(revision)));
     Some(format!("{HUB}datasets/{}{}", config.repo.as_ref()?, revision.collect::<String>()))
 }
 
@@ -230,7 +230,9 @@ impl Dataset<'_> {
     /// The files of the wanted part of the wanted subset.
     fn files(&self) -> Result<Vec<PathBuf>> {
         if !self.directory.is_there() {
-            return Err(self.problem("paths", "it is not a directory; name the directory of a dataset"));
+            let problem =
+                "it is not a directory, or a repository without files; name the directory of a dataset";
+            return Err(self.problem("paths", problem));
         }
         let path = |name: &str| self.directory.path().join(name);
         if let Some(Parts { parts }) = self.json(&path("dataset_dict.json"))? {
@@ -415,7 +417,7 @@ impl Patterns {
 /// The front matter of a README; the default if there is no README.
 fn card(path: &Path, text: Option<String>) -> Result<Card> {
     let Some(text) = text else { return Ok(Card::default()) };
-    let mut lines = text.split_inclusive('\n');
+    let mut lines = text.trim_start_matches('\u{feff}').split_inclusive('\n');
     if lines.next().is_none_or(|line| line.trim_end() != "---") {
         return Ok(Card::default());
     }

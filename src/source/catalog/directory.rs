@@ -101,10 +101,21 @@ impl Directory {
             Err(e) => return Ok(Err(invalid(e))),
         };
         let is_match = |path: &&PathBuf| {
-            path.strip_prefix(below).is_ok_and(|rest| pattern.matches_path_with(rest, GLOB_RULES))
+            let is_match =
+                |rest: &Path| pattern.matches_path_with(rest, GLOB_RULES) && is_meant(rest, pattern.as_str());
+            path.strip_prefix(below).is_ok_and(is_match)
         };
         Ok(Ok(files.iter().filter(is_match).cloned().collect()))
     }
+}
+
+/// Whether a pattern means this path: it names as many directories such as `__pycache__` as the path has.
+fn is_meant(path: &Path, pattern: &str) -> bool {
+    let special = |path: &Path| {
+        let parents = path.parent().into_iter().flat_map(Path::iter);
+        parents.filter(|part| part.to_string_lossy().starts_with("__")).count()
+    };
+    special(path) == special(Path::new(pattern))
 }
 
 /// The regular files among those found, and links to such files.

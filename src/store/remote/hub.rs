@@ -14,7 +14,7 @@
 //! | `copies` | whole files in the cache |
 //! | `needed` | the files that come along with one |
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,8 +41,8 @@ use name::{Repo, RepoKind};
 
 pub(super) use copies::{Copy, read};
 pub(super) use files::HubFiles;
-pub(crate) use name::PREFIX;
 pub(super) use name::split;
+pub(crate) use name::{PREFIX, in_name};
 
 /// The files of a repository at a commit.
 #[derive(Clone, Debug)]
@@ -201,7 +201,15 @@ impl Hub {
         let (folder, commit) = (self.folder(repo), &repo.revision);
         let tree = match folder.tree(commit) {
             Some(tree) => tree,
-            None if self.env.is_offline => return Err(not_cached(&name, "the list of its files")),
+            None if self.env.is_offline => {
+                let tree = folder.tree_of_snapshot(commit).ok_or_else(|| not_cached(&name, "this commit"))?;
+                tracing::warn!(
+                    name,
+                    files = tree.files.len(),
+                    "offline: the cache may not have all files of this commit"
+                );
+                tree
+            }
             None => {
                 let tree = self.list(repo).await?;
                 self.complain(folder.keep_tree(commit, &tree));
@@ -247,8 +255,13 @@ impl Hub {
     async fn list(&self, repo: &Repo) -> Result<Tree> {
         let revision = repo.encoded_revision();
         let mut next = Some(format!("{}/tree/{revision}?recursive=true", repo.api(&self.env.endpoint)));
-        let mut files = BTreeMap::new();
+        let (mut files, mut seen) = (BTreeMap::new(), BTreeSet::new());
         while let Some(url) = next {
+            if !seen.insert(url.clone()) {
+                let problem =
+                    format!("{repo}: the server lists the same page again and again; look at HF_ENDPOINT");
+                return Err(Error::Corpus { problem });
+            }
             let (items, link): (Vec<Item>, Option<String>) = self.client.page(&url, repo).await?;
             for Item { kind, oid, size, path, lfs, xet_hash } in items {
                 if kind != "file" {

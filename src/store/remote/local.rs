@@ -41,7 +41,16 @@ pub fn local(path: &Path) -> Result<Cow<'_, Path>> {
     wait(async |stores: Arc<Stores>| {
         let (found, files) = stores.hub()?.needed(name).await?;
         for Listed { url, len, etag } in files {
-            stores.object(Path::new(&url), len, etag.as_deref())?.keep().await?;
+            let kept = stores.object(Path::new(&url), len, etag.as_deref())?.keep().await;
+            kept.map_err(|error| match error.refuses_writing() {
+                true => Error::Corpus {
+                    problem: format!(
+                        "{}; set HF_HUB_CACHE to a directory that can be written",
+                        error.chain()
+                    ),
+                },
+                false => error,
+            })?;
         }
         Ok(found.into())
     })

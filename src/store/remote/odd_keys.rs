@@ -41,7 +41,8 @@ pub(super) fn odd_key(name: &str) -> Option<String> {
     numbers.map(|number| u32::from_str_radix(number, 16).ok().and_then(char::from_u32)).collect()
 }
 
-fn stand_in(key: &str) -> Option<String> {
+/// The stand-in name of a key that the library cannot name.
+pub(super) fn stand_in(key: &str) -> Option<String> {
     Path::parse(key).err()?;
     let numbers: Vec<String> = key.chars().map(|at| format!("{:x}", u32::from(at))).collect();
     Some(format!("{MARK}{}", numbers.join("-")))

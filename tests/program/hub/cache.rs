@@ -50,6 +50,10 @@ fn what_python_has_downloaded_is_not_downloaded_again() {
         world.command(&["digest", &world.config(&ordered(&source(""))), "-n", "100000", "--json"]);
     without(&mut command);
     assert_eq!(digest_of(&command.output().expect("it runs")), expected);
+    // Python lists the files of a commit only for a whole snapshot.
+    fs::remove_dir_all(world.folder().join("trees")).expect("a list");
+    assert_eq!(digest_of(&command.output().expect("it runs")), expected);
+    world.digest(&ordered(&source("")), &[]);
     fs::remove_file(world.folder().join("snapshots").join(&commit).join(path(1))).expect("a file");
     let failure = world.failure(&ordered(&source("")), without);
     assert!(failure.contains("HF_HUB_OFFLINE") && failure.contains(&path(1)), "{failure}");
@@ -137,4 +141,33 @@ fn a_run_goes_on_where_nothing_can_be_kept() {
     // A file where the cache's directory would be.
     fs::write(world.cache(), "").expect("a file");
     assert_eq!(world.digest(&ordered(&source("")), &KEPT), expected);
+}
+
+#[test]
+fn a_damaged_copy_is_fetched_again() {
+    let (world, commit) = World::with_stories(2, 3_000);
+    let expected = world.digest(&ordered(&source("")), &KEPT);
+    let blobs = || fs::read_dir(world.folder().join("blobs")).expect("blobs").flatten();
+    blobs().for_each(|blob| fs::write(blob.path(), "").expect("a file"));
+    assert_eq!(world.digest(&ordered(&source("")), &KEPT), expected);
+    assert!(blobs().all(|blob| blob.metadata().expect("a file").len() > 100));
+    // A link that leads nowhere.
+    blobs().for_each(|blob| fs::remove_file(blob.path()).expect("a file"));
+    assert_eq!(world.digest(&ordered(&source("")), &KEPT), expected);
+    let copy = world.folder().join("snapshots").join(commit).join(path(1));
+    assert!(fs::read_to_string(copy).expect("a file") == stories("", 1, 3_000));
+}
+
+#[test]
+fn what_is_asked_for_never_leads_out_of_the_cache() {
+    let (world, _) = World::with_stories(1, 10);
+    world.hub.commit("me/model", "main", &[("config.json", b"{}")]);
+    let precious = world.home.path().join("hub/precious.json");
+    fs::create_dir_all(world.cache()).expect("a directory");
+    fs::write(&precious, "precious").expect("a file");
+    let config =
+        ordered(&source("")).replace("kind = \"bytes\"", "path = \"hf://me/model/../../../precious.json\"");
+    let failure = world.failure(&config, |_| ());
+    assert!(failure.contains("the repository has no such file"), "{failure}");
+    assert_eq!(fs::read_to_string(precious).expect("a file"), "precious");
 }

@@ -1,6 +1,6 @@
 //! Files at a commit: what is read, and with how many requests.
 
-use super::{World, local, ordered, source, write};
+use super::{STORIES, World, local, ordered, path, source, stories, write};
 use crate::hub_server::Request;
 use crate::program::said;
 
@@ -154,4 +154,31 @@ fn token_shards_come_from_the_hub() {
         names.iter().all(|name| name.len() == "0123456789012345678901234567890123456789.json".len()),
         "{names:?}"
     );
+}
+
+#[test]
+fn branches_with_slashes_have_names_too() {
+    let (world, _) = World::with_stories(2, 50);
+    let expected = world.digest(&ordered(&source("")), &[]);
+    world.commit("another", 1, 10);
+    let files: Vec<(String, String)> = (0..2).map(|file| (path(file), stories("", file, 50))).collect();
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(path, text)| (&**path, text.as_bytes())).collect();
+    world.hub.commit(STORIES, "feature/x", &files);
+    let whole = "[[source]]\nkind = \"huggingface\"\nfield = \"text\"\nrepo = \"me/stories\"\nrevision = \"feature/x\"\n";
+    assert_eq!(world.digest(&ordered(whole), &[]), expected);
+    assert_eq!(world.digest(&ordered(&source("@feature%2Fx")), &[]), expected);
+    let failure = world.failure(&ordered(&source("@feature%2Fy")), |_| ());
+    assert!(failure.contains("it has feature%2Fx, main"), "{failure}");
+}
+
+#[test]
+fn a_name_that_cannot_be_read_is_an_error() {
+    let world = World::new();
+    world.hub.commit(
+        STORIES,
+        "main",
+        &[("data/a.jsonl", b"{\"text\": \"a\"}\n"), ("data/b\tc.jsonl", b"{}\n")],
+    );
+    let failure = world.failure(&ordered(&source("")), |_| ());
+    assert!(failure.contains("data/b\\tc.jsonl"), "{failure}");
 }

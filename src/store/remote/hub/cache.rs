@@ -111,6 +111,27 @@ impl Folder {
         Some(tree).filter(|tree| tree.version == VERSION && tree.files.iter().all(is_valid))
     }
 
+    /// The files of a commit that are here, as far as that can be told without the server.
+    pub(super) fn tree_of_snapshot(&self, commit: &str) -> Option<Tree> {
+        let root = self.path.join("snapshots").join(commit);
+        let (mut files, mut directories) = (BTreeMap::new(), vec![root.clone()]);
+        while let Some(directory) = directories.pop() {
+            for path in fs::read_dir(directory).ok()?.flatten().map(|entry| entry.path()) {
+                let Ok(metadata) = fs::metadata(&path) else { continue };
+                if metadata.is_dir() {
+                    directories.push(path);
+                    continue;
+                }
+                let blob =
+                    fs::read_link(&path).ok().and_then(|blob| Some(blob.file_name()?.to_str()?.to_owned()));
+                let name = path.strip_prefix(&root).ok()?.to_str()?.to_owned();
+                let (size, blob_id) = (metadata.len(), blob.unwrap_or_else(|| "copy".to_owned()));
+                files.insert(name, Entry { size, blob_id, lfs_sha256: None, lfs_size: None, xet_hash: None });
+            }
+        }
+        Some(Tree::new(files))
+    }
+
     pub(super) fn keep_tree(&self, commit: &str, tree: &Tree) -> io::Result<()> {
         written(&self.tree_path(commit), &serde_json::to_vec_pretty(tree)?)
     }
@@ -120,13 +141,15 @@ impl Folder {
     }
 
     pub(super) fn note_absent(&self, commit: &str, path: &str) -> io::Result<()> {
-        written(&self.path.join(".no_exist").join(commit).join(path), b"")
+        let note = self.path.join(".no_exist").join(commit).join(path);
+        // Any path may be asked for, and some lead out of the cache.
+        if !bounded::is_within(path) || note.exists() { Ok(()) } else { written(&note, b"") }
     }
 
-    /// Links a commit's file to its blob, if that is here.
-    pub(super) fn link(&self, commit: &str, path: &str, etag: &str) -> io::Result<bool> {
+    /// Links a commit's file to its blob, if that is here and has this length.
+    pub(super) fn link(&self, commit: &str, path: &str, etag: &str, len: u64) -> io::Result<bool> {
         let (blob, link) = (self.blob(etag), self.snapshot(commit, path));
-        if !blob.exists() {
+        if !has_length(&blob, len) {
             return Ok(false);
         }
         if let Some(parent) = link.parent() {
@@ -136,7 +159,12 @@ impl Folder {
         let up: PathBuf = Path::new(path).components().map(|_| "..").chain([".."]).collect();
         match linked(&up.join("blobs").join(etag), &blob, &link) {
             // Another process was first.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && has_length(&link, len) => Ok(true),
+            // It leads nowhere, or to something else.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                fs::remove_file(&link)?;
+                linked(&up.join("blobs").join(etag), &blob, &link).map(|()| true)
+            }
             done => done.map(|()| true),
         }
     }
@@ -172,6 +200,11 @@ impl Folder {
             .write(true)
             .open(self.locks.join(format!("{etag}.lock")))
     }
+}
+
+/// Whether a file, or what a link leads to, has this length.
+pub(super) fn has_length(path: &Path, len: u64) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == len)
 }
 
 /// The bytes of all blobs of all repositories.

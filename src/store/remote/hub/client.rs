@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::env::Env;
-use super::name::{Repo, RepoKind};
+use super::name::{Repo, RepoKind, in_name};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::store::remote::patient::{patient, root};
@@ -90,11 +90,11 @@ impl Client {
     ) -> Result<(T, Option<String>)> {
         let failed =
             |said: String| Error::io(Path::new(&repo.to_string()), "ask the Hub for", io::Error::other(said));
-        let response = self.get(url, None).await.map_err(&failed)?;
+        let (response, url) = self.followed(url).await.map_err(&failed)?;
         if !response.status().is_success() {
             return Err(failed(self.refusal(response, repo).await));
         }
-        let next = response.headers().get(LINK).and_then(next_page);
+        let next = response.headers().get(LINK).and_then(next_page).and_then(|next| joined(&url, &next));
         let body = response.into_body().bytes().await.map_err(|e| failed(without_queries(&e.to_string())))?;
         let said = serde_json::from_slice(&body);
         let said =
@@ -139,6 +139,20 @@ impl Client {
 
     fn is_hub(&self, url: &str) -> bool {
         url.strip_prefix(&self.env.endpoint).is_some_and(|rest| rest.starts_with('/'))
+    }
+
+    /// The answer to a request, and where it came from: a repository may have another name by now.
+    async fn followed(&self, url: &str) -> Result<(HttpResponse, String), String> {
+        let mut url = url.to_owned();
+        for _ in 0..REDIRECTS {
+            let response = self.get(&url, None).await?;
+            let next = response.headers().get(LOCATION).and_then(|next| joined(&url, next.to_str().ok()?));
+            match next.filter(|_| response.status().is_redirection()) {
+                Some(next) => url = next,
+                None => return Ok((response, url)),
+            }
+        }
+        Err(format!("more than {REDIRECTS} redirects follow one another"))
     }
 
     /// Makes a request. The token goes to the Hub alone.
@@ -210,7 +224,8 @@ impl Client {
     async fn revisions(&self, repo: &Repo) -> String {
         let url = format!("{}/refs", repo.api(&self.env.endpoint));
         let Some(Refs { branches, tags }) = self.found(&url).await else { return String::new() };
-        let names: Vec<String> = branches.into_iter().chain(tags).map(|of| of.name).take(NAMED).collect();
+        let names: Vec<String> =
+            branches.into_iter().chain(tags).map(|of| in_name(&of.name)).take(NAMED).collect();
         format!("; it has {}", names.join(", "))
     }
 

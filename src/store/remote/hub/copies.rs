@@ -146,7 +146,7 @@ impl Copy {
             self.files.hub.tree(repo).await?.files.get(&self.path).map(|entry| entry.etag().to_owned());
         let etag = etag.unwrap_or_default();
         let _permit = self.files.hub.copies.permits.acquire().await;
-        let link = || folder.link(&repo.revision, &self.path, &etag).map_err(failed);
+        let link = || folder.link(&repo.revision, &self.path, &etag, len).map_err(failed);
         let lock = folder.lock(&etag).map_err(failed)?;
         // A file system without locks lets both fetch the file; the second one replaces it by the same bytes.
         while let Err(TryLockError::WouldBlock) = lock.try_lock() {
@@ -170,7 +170,7 @@ impl Copy {
 
     fn is_there(&self, len: u64) -> bool {
         // A file of another length is another file.
-        fs::metadata(self.snapshot()).is_ok_and(|metadata| metadata.is_file() && metadata.len() == len)
+        cache::has_length(&self.snapshot(), len)
     }
 }
 

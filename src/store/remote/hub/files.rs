@@ -20,6 +20,7 @@ use super::Hub;
 use super::cache::{Entry, Tree};
 use super::client::{Answer, Place, Refused};
 use super::name::{Repo, encoded};
+use crate::store::remote::odd_keys::stand_in;
 
 /// The name of the store in errors.
 const STORE: &str = "Hub";
@@ -118,6 +119,13 @@ fn is_expired(answer: &Answer) -> bool {
     matches!(answer.response.status().as_u16(), 400 | 401 | 403 | 404 | 410)
 }
 
+/// The range, and the length of the whole file, in a header such as `bytes 0-9/100`.
+fn sent_range(header: &str) -> Option<(Range<u64>, u64)> {
+    let (range, size) = header.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    Some((first.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?, size.parse().ok()?))
+}
+
 fn generic(said: impl Into<String>) -> Error {
     Error::Generic { store: STORE, source: Box::new(Refused(said.into())) }
 }
@@ -162,13 +170,22 @@ impl ObjectStore for HubFiles {
         if !status.is_success() {
             return Err(generic(format!("the server of the file's bytes answers {status}")));
         }
-        let sent =
-            response.headers().get("content-range").and_then(|sent| sent.to_str().ok()?.rsplit('/').next());
-        match sent.and_then(|size| size.parse().ok()) {
-            Some(size) => meta.size = size,
-            None if status == 206 || range == (0..meta.size) => {}
-            None => return Err(generic("the server sends the whole file, and was asked for a part")),
+        let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let (sent, size) = match status.as_u16() {
+            206 => text("content-range").and_then(sent_range).unwrap_or_default(),
+            _ => {
+                let len = text("content-length").and_then(|len| len.parse().ok()).unwrap_or(meta.size);
+                (0..len, len)
+            }
+        };
+        // Of a file of another length, that is what is wrong.
+        if size == meta.size && sent != range {
+            let (start, end) = (range.start, range.end);
+            return Err(generic(format!(
+                "the server sends other bytes than {start} to {end}, which it was asked for"
+            )));
         }
+        meta.size = size;
         meta.e_tag = etag.or(meta.e_tag);
         let failed = |error| Error::Generic { store: STORE, source: Box::new(error) };
         let body = response.into_body().bytes_stream().map_err(failed).boxed();
@@ -184,8 +201,10 @@ impl ObjectStore for HubFiles {
                 prefix.is_empty() || path.strip_prefix(&prefix).is_some_and(|rest| rest.starts_with('/'))
             };
             let files = tree.files.iter().filter(|(path, _)| below(path));
-            // A path that the library cannot name is left out, as `odd_keys` says for other stores.
-            let metas = files.filter_map(|(path, entry)| Some(Ok(all.meta(&Path::parse(path).ok()?, entry))));
+            let named = |path: &String| {
+                Path::parse(path).or_else(|_| Path::parse(stand_in(path).unwrap_or_default()))
+            };
+            let metas = files.filter_map(|(path, entry)| Some(Ok(all.meta(&named(path).ok()?, entry))));
             Ok::<_, Error>(stream::iter(metas.collect::<Vec<_>>()))
         };
         stream::once(listed).try_flatten().boxed()

@@ -64,7 +64,7 @@ pub(super) struct Repo {
 impl fmt::Display for Repo {
     /// Writes the name, as the beginning of its files' names.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PREFIX}{}{}@{}", self.kind.prefix(), self.id, self.revision)
+        write!(f, "{PREFIX}{}{}@{}", self.kind.prefix(), self.id, in_name(&self.revision))
     }
 }
 
@@ -119,6 +119,11 @@ impl Repo {
     pub(super) fn encoded_revision(&self) -> String {
         encoded(&self.revision).replace('/', "%2F")
     }
+}
+
+/// A revision as names write it: its slashes would end it, but for those of `refs/…`.
+pub(crate) fn in_name(revision: &str) -> String {
+    if revision.starts_with("refs/") { revision.to_owned() } else { revision.replace('/', "%2F") }
 }
 
 /// A path as URLs write it.
