@@ -30,8 +30,8 @@ pub(crate) fn pinned(key: &str, name: String) -> Result<String> {
 /// Where a file or a directory is on this machine: what is on the Hub is fetched first, into its cache. Other paths stay
 /// as they are.
 ///
-/// With a file of a model come the small ones beside it that say what it means: JSON, and templates in Jinja. Of a directory, as of
-/// a model, these and the weights (`model.safetensors`, or its parts) come.
+/// With a file of a model come the small ones beside it that say what it means: JSON, and templates in Jinja. Of a
+/// directory of a model, these and the weights (`model.safetensors`, or its parts) come.
 ///
 /// # Errors
 /// [`Error::Io`] if it cannot be fetched, of the kind [`NotFound`](io::ErrorKind::NotFound) if the repository has no such
