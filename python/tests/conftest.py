@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,19 @@ def corpus(tmp_path: Path) -> Path:
         lines = (json.dumps({"text": f"file {file}, document {n}: " + f"word{n % 17} " * (n % 23)}) for n in range(400))
         (folder / f"{file}.jsonl").write_text("\n".join(lines) + "\n")
     return folder
+
+
+@pytest.fixture
+def day(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Today for transformers: some templates write the date."""
+
+    class Today(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Today:
+            return cls(2026, 11, 28)
+
+    monkeypatch.setattr("transformers.utils.chat_template_utils.datetime", Today)
+    return "2026-11-28"
 
 
 @pytest.fixture

@@ -187,7 +187,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples(name: str, tokenizer: Path, tmp_path: Path) -> None:
+def test_examples(name: str, tokenizer: Path, tmp_path: Path, day: str) -> None:
     example = EXAMPLES[name]
     end = example.end or ENDS.get(example.template, END)
     template = TEMPLATES / f"{example.template}.jinja"
@@ -201,7 +201,7 @@ def test_examples(name: str, tokenizer: Path, tmp_path: Path) -> None:
     expected = [strategy.tokenize_prompt(copy.deepcopy(record)) for record in example.records]
 
     file = write(tmp_path / "chats.jsonl", example.rewritten or example.records)
-    settings = config(file, tokenizer, template=str(template), date="2026-11-28", **example.ours)
+    settings = config(file, tokenizer, template=str(template), date=day, **example.ours)
     settings["source"][0].update(example.source)
     settings["tokenizer"].update(eos=end, bos=START)
     more: set[str] = set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +37,6 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = " ".join(template.read_text() for template in TEMPLATES.glob("*.jinja"))
     train_tokenizer(path, re.findall(r"<\|\w+\|>|<｜[^<>]+｜>|<\w+_of_\w+>", texts))
     return path
-
-
-@pytest.fixture
-def day(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Some templates write today's date."""
-
-    class Today(datetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> Today:
-            return cls(2026, 11, 28)
-
-    monkeypatch.setattr("transformers.utils.chat_template_utils.datetime", Today)
-    return "2026-11-28"
 
 
 def template(name: str) -> str:
