@@ -69,6 +69,8 @@ pub(crate) enum Fault {
     Cut(usize),
     /// The answer is another range of the same length: the beginning of the file.
     Beginning,
+    /// The answer has this body.
+    Body(String),
     /// The file has this etag, which stands here without its quotes.
     Etag(String),
 }
@@ -322,6 +324,7 @@ impl State {
             Fault::Status(status, headers) => {
                 Answer { headers: headers.clone(), ..Answer::new(*status, "nope") }
             }
+            Fault::Body(body) => Answer::json(body.clone()),
             Fault::Beginning if request.is_cdn => self.cdn(&beginning(request)),
             _ if request.is_cdn => self.cdn(request),
             _ => self.hub(request).unwrap_or_else(|refusal| refusal),

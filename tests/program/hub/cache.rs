@@ -62,6 +62,16 @@ fn what_python_has_downloaded_is_not_downloaded_again() {
 }
 
 #[test]
+fn what_a_run_has_kept_is_read_without_a_server() {
+    let (world, _) = World::with_stories(2, 300);
+    let expected = world.digest(&ordered(&source("")), &KEPT);
+    let config = world.config(&ordered(&source("")));
+    let mut command = world.command(&["digest", &config, "-n", "100000", "--json"]);
+    command.env("HF_HUB_OFFLINE", "1").env("HF_ENDPOINT", "http://127.0.0.1:1");
+    assert_eq!(digest_of(&command.output().expect("it runs")), expected);
+}
+
+#[test]
 fn what_a_run_has_kept_is_there_for_python() {
     let Some(interpreter) = torch::python("what_a_run_has_kept_is_there_for_python") else { return };
     let (world, commit) = World::with_stories(2, 3_000);
@@ -85,8 +95,10 @@ fn a_run_streams_what_the_cache_has_no_room_for() {
     let size = stories("", 0, 12_000).len() as u64;
     let room = format!("store.hub_cache={}B", 2 * size + size / 2);
     assert_eq!(world.digest(&ordered(&source("")), &["--set", &room]), expected);
-    let blobs = fs::read_dir(world.folder().join("blobs")).expect("blobs").count();
-    assert_eq!(blobs, 2, "no more than there is room for");
+    let blobs = || fs::read_dir(world.folder().join("blobs")).expect("blobs").count();
+    assert_eq!(blobs(), 2, "no more than there is room for");
+    assert_eq!(world.digest(&ordered(&source("")), &["--set", &room]), expected);
+    assert_eq!(blobs(), 2, "what an earlier run kept takes room too");
 }
 
 #[test]
@@ -143,6 +155,32 @@ fn a_run_goes_on_where_nothing_can_be_kept() {
     assert_eq!(world.digest(&ordered(&source("")), &KEPT), expected);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_tokenizer_that_cannot_be_kept_is_an_error() {
+    const EACCES: i32 = 13;
+    let (world, _) = World::with_stories(1, 10);
+    world.hub.commit("me/model", "main", &[("tokenizer.json", b"{}")]);
+    let config = ordered(&source("")).replace("kind = \"bytes\"", "path = \"hf://me/model/tokenizer.json\"");
+    let failure = world.failure(&config, |command| inject(command, &[("write", "blobs/", EACCES)]));
+    assert!(failure.contains("tokenizer.json") && failure.contains("set HF_HUB_CACHE"), "{failure}");
+}
+
+#[test]
+fn a_damaged_list_of_files_is_fetched_again() {
+    let (world, commit) = World::with_stories(2, 50);
+    let expected = world.digest(&ordered(&source("")), &[]);
+    let tree = world.folder().join(format!("trees/{commit}.json"));
+    let whole = fs::read_to_string(&tree).expect("a list");
+    for (now, later) in [("{", ""), ("data/part-00", "../part-00"), ("\"blob_id\": \"", "\"blob_id\": \"../")]
+    {
+        assert!(whole.contains(now), "{whole}");
+        fs::write(&tree, whole.replace(now, later)).expect("a file");
+        assert_eq!(world.digest(&ordered(&source("")), &[]), expected, "{later:?} for {now:?}");
+        assert_eq!(fs::read_to_string(&tree).expect("a list"), whole);
+    }
+}
+
 #[test]
 fn a_damaged_copy_is_fetched_again() {
     let (world, commit) = World::with_stories(2, 3_000);
@@ -155,7 +193,12 @@ fn a_damaged_copy_is_fetched_again() {
     blobs().for_each(|blob| fs::remove_file(blob.path()).expect("a file"));
     assert_eq!(world.digest(&ordered(&source("")), &KEPT), expected);
     let copy = world.folder().join("snapshots").join(commit).join(path(1));
-    assert!(fs::read_to_string(copy).expect("a file") == stories("", 1, 3_000));
+    assert!(fs::read_to_string(&copy).expect("a file") == stories("", 1, 3_000));
+    // Another file in its place.
+    fs::remove_file(&copy).expect("a link");
+    fs::write(&copy, "another").expect("a file");
+    assert_eq!(world.digest(&ordered(&source("")), &KEPT), expected);
+    assert!(fs::read_to_string(&copy).expect("a file") == stories("", 1, 3_000));
 }
 
 #[test]

@@ -119,16 +119,17 @@ fn refusals_say_what_to_do() {
 
 #[test]
 fn another_content_under_a_commit_is_an_error() {
-    let (world, _) = World::with_stories(1, 100);
-    world.hub.with_faults(|request| match request.path.contains("/resolve/") {
-        true => Fault::Etag("0123456789abcdef0123456789abcdef01234567".to_owned()),
-        false => Fault::Nothing,
-    });
-    let failure = world.failure(&ordered(&source("")), |_| ());
-    assert!(
-        failure.contains("its etag was") && failure.contains("0123456789abcdef0123456789abcdef01234567"),
-        "{failure}"
-    );
+    const ETAG: &str = "0123456789abcdef0123456789abcdef01234567";
+    // A file of the Hub itself, and one of the CDN.
+    for lines in [100, 2_000] {
+        let (world, _) = World::with_stories(1, lines);
+        world.hub.with_faults(|request| match request.path.contains("/resolve/") {
+            true => Fault::Etag(ETAG.to_owned()),
+            false => Fault::Nothing,
+        });
+        let failure = world.failure(&ordered(&source("")), |_| ());
+        assert!(failure.contains("its etag was") && failure.contains(ETAG), "{failure}");
+    }
 }
 
 #[test]
@@ -151,6 +152,36 @@ fn another_range_than_was_asked_for_is_an_error() {
         command.args(["--set", "store.block=64KiB"]);
     });
     assert!(failure.contains("the server sends other bytes than") && failure.contains(&path(0)), "{failure}");
+}
+
+#[test]
+fn answers_that_are_not_the_hubs_are_errors() {
+    let file = |oid: &str, path: &str| {
+        format!(r#"[{{"type": "file", "oid": "{oid}", "size": 3, "path": "{path}"}}]"#)
+    };
+    let (world, _) = World::with_stories(1, 10);
+    for (about, answer, said) in [
+        ("/revision/", "<html></html>".to_owned(), "the answer is not the Hub's"),
+        ("/revision/", r#"{"sha": "../../elsewhere"}"#.to_owned(), "is not a commit"),
+        ("/tree/", file("0123", "../elsewhere.jsonl"), "is not the path of a file"),
+        ("/tree/", file("../elsewhere", "data/a.jsonl"), "is not the path of a file"),
+    ] {
+        world.hub.with_faults(move |request| match request.path.contains(about) {
+            true => Fault::Body(answer.clone()),
+            false => Fault::Nothing,
+        });
+        let failure = world.failure(&ordered(&source("")), |_| ());
+        assert!(failure.contains(said) && failure.contains(STORIES), "{said}: {failure}");
+    }
+}
+
+#[test]
+fn a_list_without_an_end_is_an_error() {
+    let (world, _) = World::with_stories(1, 10);
+    // Each page is empty and names itself as the next one.
+    world.hub.set_page_size(0);
+    let failure = world.failure(&ordered(&source("")), |_| ());
+    assert!(failure.contains("the same page again and again"), "{failure}");
 }
 
 #[test]

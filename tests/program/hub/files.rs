@@ -38,13 +38,30 @@ fn a_run_stays_at_its_commit() {
     let new = world.digest(&config, &[]);
     assert_ne!(new, all, "a new run begins at the branch's commit");
     assert_eq!(new, world.digest(&ordered(&source(&format!("@{second}"))), &[]));
-    assert_eq!(all, world.digest(&ordered(&source(&format!("@{first}"))), &[]));
+    let at_first = ordered(&source(&format!("@{first}")));
+    assert_eq!(all, world.digest(&at_first, &[]));
+    assert_eq!(world.digest(&at_first, &["--from", cursor]), rest, "the same files by another name");
     // A cursor of other texts is refused, whatever the name.
     let at_second = ordered(&source(&format!("@{second}")));
     let failure = world.failure(&at_second, |command| {
         command.args(["--from", cursor]);
     });
     assert!(failure.contains("source.0.files"), "{failure}");
+}
+
+#[test]
+fn a_tokenizer_stays_at_its_commit() {
+    let (world, _) = World::with_stories(1, 300);
+    let tokenizer = crate::support::root().join("tests/data/tokenizers/unigram.json");
+    let tokenizer = std::fs::read(tokenizer).expect("a tokenizer");
+    world.hub.commit("me/model", "main", &[("tokenizer.json", &tokenizer)]);
+    let config = ordered(&source("")).replace("kind = \"bytes\"", "path = \"hf://me/model/tokenizer.json\"");
+    let cursor = world.home.path().join("cursor.json");
+    let cursor = cursor.to_str().expect("UTF-8");
+    world.digest(&config, &["--cursor-at", "2", cursor]);
+    let rest = world.digest(&config, &["--from", cursor]);
+    world.hub.commit("me/model", "main", &[("notes.md", b"gone")]);
+    assert_eq!(world.digest(&config, &["--from", cursor]), rest);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::World;
 use super::cache::python;
+use super::{STORIES, World, ordered, source, stories};
 use crate::program::said;
 use crate::support::torch;
 
@@ -89,4 +89,27 @@ fn parts_of_a_repository_have_the_files_that_the_datasets_library_finds() {
         let theirs: BTreeSet<String> = serde_json::from_value(theirs.clone()).expect("paths");
         assert_eq!(&theirs, wanted, "{repo}");
     }
+}
+
+#[test]
+fn a_readme_lists_files_as_the_datasets_library_reads_it() {
+    let world = World::new();
+    // A byte order mark, and a pattern that matches a directory which is not data.
+    let readme = "\u{feff}---\nconfigs:\n- config_name: default\n  data_files: \"data/**/*.jsonl\"\n---\n";
+    let file = |mark| stories(mark, 0, 20);
+    let files = [
+        ("README.md", readme.to_owned()),
+        ("data/a.jsonl", file("wanted")),
+        ("data/__pycache__/b.jsonl", file("special")),
+        ("c.jsonl", file("unlisted")),
+    ];
+    world.hub.commit(STORIES, "main", &files.each_ref().map(|(path, text)| (*path, text.as_bytes())));
+    let whole = "[[source]]\nkind = \"huggingface\"\nfield = \"text\"\nrepo = \"me/stories\"\n";
+    let expected = world.digest(&ordered(&source("").replace("data/*.jsonl", "data/a.jsonl")), &[]);
+    assert_eq!(world.digest(&ordered(whole), &[]), expected);
+    let Some(interpreter) = torch::python("a_readme_lists_files_as_the_datasets_library_reads_it") else {
+        return;
+    };
+    let theirs = python(&world, &interpreter, &["files", STORIES, "-", "-", "-"]);
+    assert_eq!(theirs, serde_json::json!([["data/a.jsonl"]]));
 }

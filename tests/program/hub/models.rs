@@ -58,15 +58,19 @@ fn a_run_begins_from_a_model_of_the_hub() {
 #[test]
 fn a_training_run_stays_at_its_commit() {
     let (world, _) = World::with_stories(2, 200);
+    let tokenizer = crate::support::root().join("tests/data/tokenizers/unigram.json");
+    world.hub.commit("me/model", "main", &[("tokenizer.json", &fs::read(tokenizer).expect("a tokenizer"))]);
     let out = world.home.path().join("run");
     let out = format!("train.out={}", out.to_str().expect("UTF-8"));
-    let whole = "[[source]]\nkind = \"huggingface\"\nfield = \"text\"\nrepo = \"me/stories\"\n[tokenizer]\nkind = \"bytes\"\n\
+    let whole = "[[source]]\nkind = \"huggingface\"\nfield = \"text\"\nrepo = \"me/stories\"\n[tokenizer]\npath = \"hf://me/model/tokenizer.json\"\n\
                  [pipeline]\nseq_len = 16\nbatch_size = 4\nworkers = 1\n[train]\nsteps = 4\nwarmup = 1\nsample_tokens = 0\n";
     let config = world.config(&format!("{whole}\n{MODEL}"));
     let output = world.command(&["train", &config, "--set", &out]).output().expect("it runs");
     assert!(output.status.success(), "{}", said(&output));
-    // The branch has no data any more.
-    world.hub.commit(super::STORIES, "main", &[("notes.md", b"gone")]);
+    // The branches have no data and no tokenizer any more.
+    for repo in [super::STORIES, "me/model"] {
+        world.hub.commit(repo, "main", &[("notes.md", b"gone")]);
+    }
     let run = out.trim_start_matches("train.out=");
     let output =
         world.command(&["train", "--resume", run, "--set", "train.steps=8"]).output().expect("it runs");

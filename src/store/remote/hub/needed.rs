@@ -43,3 +43,48 @@ pub(super) fn nearest<'f>(file: &str, files: impl Iterator<Item = &'f String>) -
         _ => "the repository has no such file".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_files_come_along_and_weights_with_a_directory() {
+        let entry = |size| Entry {
+            size,
+            blob_id: "0123".to_owned(),
+            lfs_sha256: None,
+            lfs_size: None,
+            xet_hash: None,
+        };
+        let files = [
+            ("README.md", 1),
+            ("additional_chat_templates/tools.jinja", 1),
+            ("additional_chat_templates/more/tools.jinja", 1),
+            ("chat_template.jinja", 1),
+            ("large.json", BESIDE + 1),
+            ("model-00001-of-00002.safetensors", u64::MAX),
+            ("model.safetensors.index.json", BESIDE),
+            ("onnx/config.json", 1),
+            ("optimizer.safetensors", 1),
+            ("tokenizer.json", 1),
+        ];
+        let tree = Tree::new(files.iter().map(|(path, size)| ((*path).to_owned(), entry(*size))).collect());
+        let small = [
+            "additional_chat_templates/tools.jinja",
+            "chat_template.jinja",
+            "model.safetensors.index.json",
+            "tokenizer.json",
+        ];
+        assert_eq!(needed("tokenizer.json", &tree), small);
+        let mut model = [&small[..], &["model-00001-of-00002.safetensors"]].concat();
+        model.sort_unstable();
+        assert_eq!(needed("", &tree), model);
+        let mut readme = [&["README.md"], &small[..]].concat();
+        readme.sort_unstable();
+        assert_eq!(needed("README.md", &tree), readme);
+        assert_eq!(needed("onnx/config.json", &tree), ["onnx/config.json"]);
+        assert_eq!(needed("onnx", &tree), ["onnx/config.json"]);
+        assert_eq!(needed("onn", &tree), [""; 0]);
+    }
+}
