@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -184,7 +184,7 @@ impl Folder {
         file.prefix(&prefix).suffix(suffix).tempfile_in(blobs)
     }
 
-    /// Makes a whole file the blob.
+    /// Makes a whole file the blob. It blocks until the bytes are on the disk.
     pub(super) fn finish(&self, file: NamedTempFile, etag: &str) -> io::Result<()> {
         file.as_file().sync_data()?;
         file.persist(self.blob(etag))?;
@@ -230,9 +230,4 @@ fn linked(relative: &Path, _: &Path, link: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn linked(_: &Path, blob: &Path, link: &Path) -> io::Result<()> {
     fs::hard_link(blob, link).or_else(|_| fs::copy(blob, link).map(drop))
-}
-
-/// Fills a file that was begun.
-pub(super) fn append(file: &mut NamedTempFile, bytes: &[u8]) -> io::Result<()> {
-    file.write_all(bytes)
 }

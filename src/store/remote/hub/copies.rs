@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 use std::fs::{self, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -36,11 +36,13 @@ pub(super) struct Copies {
     /// How many bytes all blobs together may have; `None` if no file is kept for its own sake.
     limit: Option<u64>,
     /// How many there are, as far as this process knows.
-    held: Mutex<Option<u64>>,
+    held: OnceCell<AtomicU64>,
     known: Mutex<HashMap<String, Arc<OnceCell<Option<PathBuf>>>>>,
     /// Permits for the files that may still be begun.
     permits: Semaphore,
-    has_complained: AtomicBool,
+    /// Each is logged once.
+    full: Once,
+    failed: Once,
 }
 
 impl Copies {
@@ -48,34 +50,39 @@ impl Copies {
         Self {
             cache,
             limit,
-            held: Mutex::default(),
+            held: OnceCell::new(),
             known: Mutex::default(),
             permits: Semaphore::new(FILES),
-            has_complained: AtomicBool::new(false),
+            full: Once::new(),
+            failed: Once::new(),
         }
     }
 
-    /// Takes room for a file of this length. It looks through the cache once.
-    fn take(&self, len: u64) -> bool {
+    /// Takes room for a file of this length. The first call looks through the cache.
+    async fn take(&self, len: u64) -> bool {
         let Some(limit) = self.limit else { return false };
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = *held.get_or_insert_with(|| cache::size(&self.cache));
-        let after = before.saturating_add(len);
-        if after <= limit {
-            *held = Some(after);
-        } else if !self.has_complained.swap(true, Ordering::Relaxed) {
+        let size = async {
+            let cache = self.cache.clone();
+            spawn_blocking(move || cache::size(&cache)).await.unwrap_or(u64::MAX).into()
+        };
+        let held = self.held.get_or_init(|| size).await;
+        let add = |held: u64| held.checked_add(len).filter(|held| *held <= limit);
+        let has_room = held.fetch_update(Relaxed, Relaxed, add).is_ok();
+        if !has_room {
             let cache = self.cache.display();
-            tracing::info!(%cache, limit, "the Hub's cache is full: further files are streamed and not kept");
+            self.full.call_once(|| {
+                tracing::info!(%cache, limit, "the Hub's cache is full: further files are streamed and not kept");
+            });
         }
-        after <= limit
+        has_room
     }
 
     /// Logs, once, that something cannot be kept.
     pub(super) fn complain(&self, error: &io::Error) {
         let cache = self.cache.display();
-        if !self.has_complained.swap(true, Ordering::Relaxed) {
+        self.failed.call_once(|| {
             tracing::warn!(%cache, %error, "cannot keep this in the Hub's cache; reading goes on without it");
-        }
+        });
     }
 }
 
@@ -122,7 +129,7 @@ impl Copy {
             if self.is_there(len) {
                 return Some(self.snapshot());
             }
-            if env.is_offline || !copies.take(len) {
+            if env.is_offline || !copies.take(len).await {
                 return None;
             }
             let made = self.make(len, fetch).await;
@@ -160,10 +167,14 @@ impl Copy {
         let mut pieces = futures::stream::iter(pieces).map(fetch).buffered(PIECES);
         while let Some(piece) = pieces.next().await {
             let piece = piece?;
-            let written = spawn_blocking(move || cache::append(&mut file, &piece).map(|()| file)).await;
+            let written = spawn_blocking(move || file.write_all(&piece).map(|()| file)).await;
             file = written.map_err(io::Error::other).flatten().map_err(failed)?;
         }
-        folder.finish(file, &etag).map_err(failed)?;
+        let finish = {
+            let (folder, etag) = (folder.clone(), etag.clone());
+            move || folder.finish(file, &etag)
+        };
+        spawn_blocking(finish).await.map_err(io::Error::other).flatten().map_err(failed)?;
         link()?;
         Ok(snapshot)
     }
