@@ -55,7 +55,7 @@ pub struct ExcludedDocument {
 /// Separates the description of files by paths and lengths from the digest of samples of their text.
 pub(crate) const SAMPLES: &str = ", samples ";
 
-/// What the names of fields begin with that have the commits of the Hub's branches and tags.
+/// The prefix of the fields with the commits of the Hub's branches and tags.
 const COMMIT: &str = "commit of ";
 
 /// The settings that must be equal for a cursor to be valid: named values, compared one by one.

@@ -1,4 +1,4 @@
-//! Runs that read from the Hugging Face Hub, which a server on this machine stands for.
+//! Runs that read from the Hugging Face Hub: a server on loopback stands in for it.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Dataset directories as the Hugging Face libraries write them, read as they are.
 //!
-//! There are two kinds: a snapshot of a repository on the hub, and the output of `save_to_disk`. A directory becomes a
-//! source of its files and their format. In a snapshot the README's `configs` say which files belong to which part of
-//! which subset. Without them, [names](super::parts) do.
+//! There are two kinds: a repository of the Hub, there or as a snapshot on this machine, and the output of
+//! `save_to_disk`. A directory becomes a source of its files and their format. In a repository the README's `configs` say
+//! which files belong to which part of which subset. Without them, [names](super::parts) do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -230,8 +230,12 @@ impl Dataset<'_> {
     /// The files of the wanted part of the wanted subset.
     fn files(&self) -> Result<Vec<PathBuf>> {
         if !self.directory.is_there() {
-            let problem =
-                "it is not a directory, or a repository without files; name the directory of a dataset";
+            let problem = match self.directory {
+                Directory::Local(_) => "it is not a directory; name the directory of a dataset",
+                Directory::Hub { .. } => {
+                    "the repository has no files there; name a dataset, or a directory in it"
+                }
+            };
             return Err(self.problem("paths", problem));
         }
         let path = |name: &str| self.directory.path().join(name);

@@ -55,12 +55,12 @@ pub(crate) struct HubTree {
     pub(crate) files: Vec<String>,
 }
 
-/// What this process knows of the Hub. Both never change: a name keeps its commit, and a commit its files.
+/// What this process knows of the Hub. Neither changes: a name keeps its commit, and a commit its files.
 #[derive(Debug)]
 struct Known {
     /// Commits by the names of repositories at branches and tags.
     commits: BTreeMap<String, String>,
-    /// Files by the folders of repositories and commits.
+    /// Files by the names of repositories at commits.
     trees: BTreeMap<String, Arc<Tree>>,
 }
 
@@ -70,7 +70,7 @@ fn known() -> MutexGuard<'static, Known> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The commits of a cursor: from now on they are those of this process.
+/// Makes the commits of a cursor those of this process, from now on.
 pub(crate) fn pin(commits: impl IntoIterator<Item = (String, String)>) {
     known().commits.extend(commits);
 }

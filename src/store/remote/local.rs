@@ -27,11 +27,11 @@ pub(crate) fn pinned(key: &str, name: String) -> Result<String> {
     }
 }
 
-/// Where a file or a directory is on this machine: what is on the Hub is fetched first, into its cache. Other paths stay
-/// as they are.
+/// Where a file or a directory is on this machine. What is on the Hub is fetched into its cache first. Other paths stay as
+/// they are.
 ///
-/// With a file of a model come the small ones beside it that say what it means: JSON, and templates in Jinja. Of a
-/// directory of a model, these and the weights (`model.safetensors`, or its parts) come.
+/// A file of a model comes with the JSON files and the Jinja templates beside it. A directory, such as a whole model, comes
+/// with those in it and the weights (`model.safetensors`, or its parts). Of a dataset only files come, each alone.
 ///
 /// # Errors
 /// [`Error::Io`] if it cannot be fetched, of the kind [`NotFound`](io::ErrorKind::NotFound) if the repository has no such

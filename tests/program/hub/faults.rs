@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{STORIES, World, ordered, path, source, stories};
 use crate::hub_server::Fault;
 
-/// Where a token of these tests is, and is not to be found in any log.
+/// A token, which no log may show.
 const TOKEN: &str = "hf_secretsecretsecret";
 
 fn status(status: u16, headers: &[(&str, &str)]) -> Fault {

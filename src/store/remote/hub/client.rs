@@ -43,7 +43,7 @@ pub(super) struct Refused(pub(super) String);
 pub(super) struct Place(String);
 
 impl Place {
-    pub(super) fn of(url: &str) -> Self {
+    pub(super) fn new(url: &str) -> Self {
         Self(url.to_owned())
     }
 }
@@ -111,7 +111,7 @@ impl Client {
         repo: &Repo,
     ) -> Result<Answer, Refused> {
         let asks_hub = place.is_none();
-        let mut place = place.unwrap_or_else(|| Place(url.to_owned()));
+        let mut place = place.unwrap_or_else(|| Place::new(url));
         let mut etag = None;
         for _ in 0..REDIRECTS {
             let response = self.get(&place.0, Some(range)).await.map_err(Refused)?;

@@ -78,7 +78,7 @@ impl HubFiles {
                 Known::Nothing => {
                     // The others wait, so that the Hub is asked once.
                     let answer = ask(None).await?;
-                    let is_hub = answer.place == Place::of(&url);
+                    let is_hub = answer.place == Place::new(&url);
                     *known = if is_hub { Known::Hub } else { Known::Elsewhere(answer.place.clone()) };
                     if !is_expired(&answer) || is_hub {
                         return Ok(answer);
@@ -114,7 +114,7 @@ impl HubFiles {
     }
 }
 
-/// Whether a server that is not the Hub refuses a signature, which has a time.
+/// Whether this is how a server refuses a URL whose signature has expired.
 fn is_expired(answer: &Answer) -> bool {
     matches!(answer.response.status().as_u16(), 400 | 401 | 403 | 404 | 410)
 }
@@ -178,7 +178,7 @@ impl ObjectStore for HubFiles {
                 (0..len, len)
             }
         };
-        // Of a file of another length, that is what is wrong.
+        // If the file has another length now, the error names that instead.
         if size == meta.size && sent != range {
             let (start, end) = (range.start, range.end);
             return Err(generic(format!(

@@ -10,10 +10,10 @@ use crate::error::{Error, Result};
 pub(crate) const PREFIX: &str = "hf://";
 
 /// The revision of a name without one.
-pub(super) const MAIN: &str = "main";
+const MAIN: &str = "main";
 
-/// The characters of a path that its URL has as they are.
-const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+/// The characters of a path that its URL escapes.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum RepoKind {
@@ -33,7 +33,7 @@ impl RepoKind {
         }
     }
 
-    /// The name of all of them in the API, and with which folders of the cache begin.
+    /// Its name in the API, and at the beginning of the cache's folders.
     pub(super) fn plural(self) -> &'static str {
         match self {
             Self::Dataset => "datasets",
@@ -121,14 +121,14 @@ impl Repo {
     }
 }
 
-/// A revision as names write it: its slashes would end it, but for those of `refs/…`.
+/// A revision as names write it: slashes are escaped, as they would end it, except in `refs/…`.
 pub(crate) fn in_name(revision: &str) -> String {
     if revision.starts_with("refs/") { revision.to_owned() } else { revision.replace('/', "%2F") }
 }
 
 /// A path as URLs write it.
 pub(super) fn encoded(path: &str) -> String {
-    utf8_percent_encode(path, KEPT).to_string()
+    utf8_percent_encode(path, ESCAPED).to_string()
 }
 
 /// Splits a name without its prefix into the repository with its revision, and the path in it.

@@ -8,8 +8,8 @@ const BESIDE: u64 = 64 << 20;
 /// The directory of further chat templates.
 const TEMPLATES: &str = "additional_chat_templates/";
 
-/// The files that a file or a directory needs: with a file come the JSON and the templates in Jinja beside it; of a
-/// directory, as of a model, these and the weights come. None if there is no such file or directory.
+/// The files that a file or a directory needs. A file needs the JSON files and the Jinja templates beside it. A directory
+/// needs those in it, and the weights. None if there is no such file or directory.
 pub(super) fn needed<'t>(named: &str, tree: &'t Tree) -> Vec<&'t String> {
     let is_file = tree.files.contains_key(named);
     let directory =
