@@ -92,7 +92,7 @@ impl Directory {
         let Self::Hub { files, .. } = self else {
             let whole = format!("{}/{pattern}", glob::Pattern::escape(&below.to_string_lossy()));
             return match Walk::new(&whole) {
-                Ok(found) => local_matching(found, pattern),
+                Ok(found) => local_matching(found, below, pattern),
                 Err(e) => Ok(Err(invalid(e))),
             };
         };
@@ -101,8 +101,9 @@ impl Directory {
             Err(e) => return Ok(Err(invalid(e))),
         };
         let is_match = |path: &&PathBuf| {
-            let is_match =
-                |rest: &Path| pattern.matches_path_with(rest, GLOB_RULES) && is_meant(rest, pattern.as_str());
+            let is_match = |rest: &Path| {
+                pattern.matches_path_with(rest, GLOB_RULES) && is_meant(rest, Path::new(pattern.as_str()))
+            };
             path.strip_prefix(below).is_ok_and(is_match)
         };
         Ok(Ok(files.iter().filter(is_match).cloned().collect()))
@@ -110,19 +111,22 @@ impl Directory {
 }
 
 /// Whether a pattern means this path: it names as many directories such as `__pycache__` as the path has.
-fn is_meant(path: &Path, pattern: &str) -> bool {
+fn is_meant(path: &Path, pattern: &Path) -> bool {
     let special = |path: &Path| {
         let parents = path.parent().into_iter().flat_map(Path::iter);
         parents.filter(|part| part.to_string_lossy().starts_with("__")).count()
     };
-    special(path) == special(Path::new(pattern))
+    special(path) == special(pattern)
 }
 
-/// The regular files among those found, and links to such files.
-fn local_matching(found: Walk, pattern: &str) -> Result<Result<Vec<PathBuf>, String>> {
+/// The regular files among those found in `below` that the pattern means, and links to such files.
+fn local_matching(found: Walk, below: &Path, pattern: &str) -> Result<Result<Vec<PathBuf>, String>> {
     let mut files = Vec::new();
     for found in found {
         let path = found?.path;
+        if !is_meant(&path, &below.join(pattern)) {
+            continue;
+        }
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_file() => files.push(path),
             Ok(metadata) if walk::is_special(&metadata) => {

@@ -58,7 +58,6 @@ fn parts_of_a_repository_have_the_files_that_the_datasets_library_finds() {
         }
     }
     config += "[tokenizer]\nkind = \"bytes\"\n[pipeline]\nseq_len = 64\nbatch_size = 1\nepochs = 1\nlanes = 1\nuneven = \"pad\"\nlast = \"short\"\n";
-    // A file that ends in the name of a part has no text, so a source of text has no field.
     let output = world
         .command(&["inspect", &world.config(&config), "-n", "100000", "--json"])
         .output()
@@ -107,6 +106,14 @@ fn a_readme_lists_files_as_the_datasets_library_reads_it() {
     let whole = "[[source]]\nkind = \"huggingface\"\nfield = \"text\"\nrepo = \"me/stories\"\n";
     let expected = world.digest(&ordered(&source("").replace("data/*.jsonl", "data/a.jsonl")), &[]);
     assert_eq!(world.digest(&ordered(whole), &[]), expected);
+    // The same on this machine.
+    let here = world.home.path().join("snapshot");
+    for (path, text) in &files {
+        std::fs::create_dir_all(here.join(path).parent().expect("a directory")).expect("a directory");
+        std::fs::write(here.join(path), text).expect("a file");
+    }
+    let whole = whole.replace("repo = \"me/stories\"", &format!("paths = [\"{}\"]", here.display()));
+    assert_eq!(world.digest(&ordered(&whole), &[]), expected);
     let Some(interpreter) = torch::python("a_readme_lists_files_as_the_datasets_library_reads_it") else {
         return;
     };
