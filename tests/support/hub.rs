@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
+use crate::support::server;
+
 /// Longer files are in LFS, whatever their name.
 const REGULAR_LEN: usize = 64 << 10;
 
@@ -513,24 +515,13 @@ impl Repo {
 
 /// Reads one request; nothing if there is none.
 fn read(reader: &mut impl BufRead, is_cdn: bool) -> std::io::Result<Option<Request>> {
-    let mut line = String::new();
-    if reader.read_line(&mut line)? == 0 {
+    let Some(server::Request { method, path, query, headers }) = server::Request::read(reader)? else {
         return Ok(None);
-    }
-    let mut words = line.split_whitespace().map(str::to_owned);
-    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let mut headers = BTreeMap::new();
-    loop {
-        line.clear();
-        reader.read_line(&mut line)?;
-        let Some((name, value)) = line.trim_end().split_once(':') else { break };
-        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
-    }
+    };
     let len = headers.get("content-length").and_then(|len| len.parse().ok()).unwrap_or(0);
     let mut body = String::new();
     reader.take(len).read_to_string(&mut body)?;
-    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    Ok(Some(Request { method, path: path.to_owned(), query: query.to_owned(), headers, is_cdn, body }))
+    Ok(Some(Request { method, path, query, headers, is_cdn, body }))
 }
 
 /// The files and folders of a commit with their descriptions, in the order of their paths.

@@ -43,6 +43,25 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// Reads a request up to its body; nothing if there is none.
+    pub(crate) fn read(reader: &mut impl BufRead) -> std::io::Result<Option<Self>> {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let mut headers = BTreeMap::new();
+        loop {
+            line.clear();
+            reader.read_line(&mut line)?;
+            let Some((name, value)) = line.trim_end().split_once(':') else { break };
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+        }
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        Ok(Some(Self { method, path: path.to_owned(), query: query.to_owned(), headers }))
+    }
+
     /// The bytes that are asked for, of `len`.
     pub(crate) fn range(&self, len: usize) -> Option<(usize, usize)> {
         let (from, to) = self.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
@@ -190,22 +209,7 @@ impl Drop for Server {
 impl State {
     /// Answers one request; false if the connection is closed then.
     fn answer(&self, stream: &TcpStream) -> std::io::Result<bool> {
-        let mut reader = BufReader::new(stream);
-        let mut line = String::new();
-        if reader.read_line(&mut line)? == 0 {
-            return Ok(false);
-        }
-        let mut words = line.split_whitespace().map(str::to_owned);
-        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let mut headers = BTreeMap::new();
-        loop {
-            line.clear();
-            reader.read_line(&mut line)?;
-            let Some((name, value)) = line.trim_end().split_once(':') else { break };
-            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
-        }
-        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        let request = Request { method, path: path.to_owned(), query: query.to_owned(), headers };
+        let Some(request) = Request::read(&mut BufReader::new(stream))? else { return Ok(false) };
         self.requests.lock().expect("no panic").push(request.clone());
         let under_way = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_under_way.fetch_max(under_way, Ordering::SeqCst);
