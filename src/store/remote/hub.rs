@@ -34,7 +34,7 @@ mod files;
 mod name;
 mod needed;
 
-use cache::{Entry, Folder, Tree};
+use cache::{Entry, Folder, Tree, has_length};
 use client::Client;
 use env::Env;
 use name::{Repo, RepoKind};
@@ -133,11 +133,11 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    pub(super) fn new(config: &Arc<StoreConfig>) -> Result<Self> {
+    pub(super) fn new(config: &Arc<StoreConfig>) -> Self {
         let env = Env::new();
-        let client = Client::new(&env, config)?;
+        let client = Client::new(&env, config);
         let copies = copies::Copies::new(env.cache.clone(), config.hub_cache.map(|limit| limit.0));
-        Ok(Self { env, client, copies, files: Mutex::default() })
+        Self { env, client, copies, files: Mutex::default() }
     }
 
     /// The URL with the commit that its branch or tag stands for.
@@ -227,7 +227,7 @@ impl Hub {
         Ok(HubTree { root: repo.to_string(), path: path.to_owned(), files })
     }
 
-    /// Where a file or directory is in the cache once the files that it needs are there, and those files.
+    /// Where a file or directory is in the cache once the files that it needs are there, and those that are not there yet.
     pub(super) async fn needed(&self, name: &str) -> Result<(PathBuf, Vec<Listed>)> {
         let (repo, path) = Repo::parse(name, name)?;
         let path = path.trim_end_matches('/');
@@ -248,7 +248,10 @@ impl Hub {
             let entry = &tree.files[path];
             Listed { url: format!("{repo}/{path}"), len: entry.len(), etag: Some(entry.etag().to_owned()) }
         };
-        Ok((folder.snapshot(&repo.revision, path), files.into_iter().map(listed).collect()))
+        let is_missing =
+            |path: &&String| !has_length(&folder.snapshot(&repo.revision, path), tree.files[*path].len());
+        let missing = files.into_iter().filter(is_missing).map(listed).collect();
+        Ok((folder.snapshot(&repo.revision, path), missing))
     }
 
     /// Asks for all files of a commit, page by page.

@@ -37,7 +37,7 @@ impl Stores {
         let mut url = Url::parse(key, pattern)?;
         let pattern = match url.is_hub() {
             true => {
-                pinned = self.hub()?.pinned(key, pattern).await?;
+                pinned = self.hub().pinned(key, pattern).await?;
                 url = Url::parse(key, &pinned)?;
                 &pinned
             }

@@ -16,13 +16,13 @@ use crate::store::Listed;
 
 /// The files of the repository that `name` begins with. Setting `key` names it.
 pub(crate) fn hub_tree(key: &str, name: &str) -> Result<HubTree> {
-    wait(async |stores: Arc<Stores>| stores.hub()?.listing(key, name).await)
+    wait(async |stores: Arc<Stores>| stores.hub().listing(key, name).await)
 }
 
 /// A name on the Hub with the commit that its branch or tag stands for. Other names stay as they are.
 pub(crate) fn pinned(key: &str, name: String) -> Result<String> {
     match name.starts_with(PREFIX) {
-        true => wait(async |stores: Arc<Stores>| stores.hub()?.pinned(key, &name).await),
+        true => wait(async |stores: Arc<Stores>| stores.hub().pinned(key, &name).await),
         false => Ok(name),
     }
 }
@@ -39,7 +39,7 @@ pub(crate) fn pinned(key: &str, name: String) -> Result<String> {
 pub fn local(path: &Path) -> Result<Cow<'_, Path>> {
     let Some(name) = path.to_str().filter(|name| name.starts_with(PREFIX)) else { return Ok(path.into()) };
     wait(async |stores: Arc<Stores>| {
-        let (found, files) = stores.hub()?.needed(name).await?;
+        let (found, files) = stores.hub().needed(name).await?;
         for Listed { url, len, etag } in files {
             let kept = stores.object(Path::new(&url), len, etag.as_deref())?.keep().await;
             kept.map_err(|error| match error.refuses_writing() {

@@ -101,17 +101,13 @@ impl Stores {
     }
 
     /// The Hub, as the environment names it.
-    pub(super) fn hub(&self) -> Result<Arc<Hub>> {
-        if let Some(hub) = self.hub.get() {
-            return Ok(hub.clone());
-        }
-        let hub = Arc::new(Hub::new(&self.config)?);
-        Ok(self.hub.get_or_init(|| hub).clone())
+    pub(super) fn hub(&self) -> &Arc<Hub> {
+        self.hub.get_or_init(|| Arc::new(Hub::new(&self.config)))
     }
 
     pub(super) fn client(&self, url: &Url<'_>) -> Result<Arc<dyn ObjectStore>> {
         if url.is_hub() {
-            return Ok(self.hub()?.files(&url.root())?);
+            return Ok(self.hub().files(&url.root())?);
         }
         let place = format!("{}{}", url.root(), url.query);
         let http = self.shared()?.http;
@@ -146,7 +142,7 @@ impl Stores {
         let signed = self.signed(text);
         let url = Url::parse("source.paths", signed.as_deref().unwrap_or(text))?;
         let copy = match url.is_hub() {
-            true => Some(Copy::new(&self.hub()?.files(&url.root())?, url.path)),
+            true => Some(Copy::new(&self.hub().files(&url.root())?, url.path)),
             false => None,
         };
         Ok(Object {

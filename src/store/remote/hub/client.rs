@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use object_store::client::{HttpClient, HttpRequest, HttpRequestBody, HttpResponse};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, LINK, LOCATION, RANGE};
@@ -29,8 +29,10 @@ const NAMED: usize = 10;
 
 #[derive(Debug)]
 pub(super) struct Client {
-    http: HttpClient,
     env: Env,
+    config: Arc<StoreConfig>,
+    /// Made with the first request, since it reads the system's certificates: what is in the cache needs none.
+    http: OnceLock<HttpClient>,
 }
 
 /// A refusal, in words for people.
@@ -70,11 +72,17 @@ struct Ref {
 }
 
 impl Client {
-    pub(super) fn new(env: &Env, config: &Arc<StoreConfig>) -> Result<Self> {
+    pub(super) fn new(env: &Env, config: &Arc<StoreConfig>) -> Self {
+        Self { env: env.clone(), config: config.clone(), http: OnceLock::new() }
+    }
+
+    fn http(&self) -> reqwest::Result<&HttpClient> {
+        if let Some(http) = self.http.get() {
+            return Ok(http);
+        }
         // The place that a redirect names is kept, so no redirect is followed.
-        let http = patient(config, |client| client.redirect(reqwest::redirect::Policy::none()));
-        let http = http.map_err(|e| Error::io(&env.endpoint, "make a client for", io::Error::other(e)))?;
-        Ok(Self { http, env: env.clone() })
+        let http = patient(&self.config, |client| client.redirect(reqwest::redirect::Policy::none()))?;
+        Ok(self.http.get_or_init(|| http))
     }
 
     /// What the API says.
@@ -172,7 +180,8 @@ impl Client {
         }
         let failed =
             |e: object_store::client::HttpError| without_queries(&format!("{}: {}", short(url), root(&e)));
-        self.http.execute(request).await.map_err(failed)
+        let http = self.http().map_err(|e| format!("no client can be made: {e}"))?;
+        http.execute(request).await.map_err(failed)
     }
 
     /// What a refusal means, and what to do.
