@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::cursor::Cursor;
+use crate::document::{ColumnValue, Columns};
 use crate::error::Unit;
 use crate::files::{Files, Position};
 
@@ -34,6 +35,8 @@ pub struct Piece {
     pub position: Position,
     /// Which of the batch's file lists the position refers to.
     corpus: u32,
+    /// Which of the batch's columns are its document's, from 1; 0 if it has none.
+    columns: u32,
 }
 
 /// Places of a row whose ids are not learned from.
@@ -65,6 +68,7 @@ pub struct Batch {
     text_bytes: u64,
     text_bytes_within_documents: u64,
     corpora: Vec<Arc<Files>>,
+    columns: Vec<Arc<Columns>>,
     number: u64,
     cursor: Cursor,
 }
@@ -89,6 +93,7 @@ impl Batch {
             offset: 0,
             position: Position::default(),
             corpus: 0,
+            columns: 0,
         };
         Self {
             ids,
@@ -110,6 +115,7 @@ impl Batch {
             text_bytes: 0,
             text_bytes_within_documents: 0,
             corpora: Vec::new(),
+            columns: Vec::new(),
             number: 0,
             cursor: Cursor::default(),
         }
@@ -251,6 +257,20 @@ impl Batch {
     pub fn source(&self, piece: &Piece) -> Option<usize> {
         let files = self.corpora.get(piece.corpus as usize)?;
         files.get(piece.position.file as usize).map(|file| file.source)
+    }
+
+    /// The value of a column of the document that a piece came from; `None` if the `columns` of its source do not name it.
+    pub fn column(&self, piece: &Piece, name: &str) -> Option<&ColumnValue> {
+        self.columns_of(piece)?.get(name)
+    }
+
+    /// The columns of the document that a piece came from, by their names, in the order of its source's `columns`.
+    pub fn columns(&self, piece: &Piece) -> impl Iterator<Item = (&str, &ColumnValue)> {
+        self.columns_of(piece).into_iter().flat_map(|columns| columns.iter())
+    }
+
+    fn columns_of(&self, piece: &Piece) -> Option<&Arc<Columns>> {
+        self.columns.get((piece.columns as usize).checked_sub(1)?)
     }
 
     /// The line that a piece's document begins on, from 1; 0 if it is unknown or the format has no lines. This may read

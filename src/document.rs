@@ -15,6 +15,7 @@ use crate::files::{Files, Position};
 use crate::segment::StoredIds;
 
 mod arena;
+mod columns;
 mod group;
 mod marks;
 mod mask;
@@ -22,6 +23,8 @@ mod part;
 mod sequence;
 
 pub(crate) use arena::{Arena, Around};
+pub use columns::ColumnValue;
+pub(crate) use columns::{CarriedColumns, Columns};
 pub(crate) use group::{DocumentGroup, DocumentRead, DocumentReads, SplitEvent};
 pub use marks::Truncate;
 pub(crate) use marks::{EncodedTexts, Marks, RenderedMarks};
@@ -72,6 +75,7 @@ pub struct Document {
     range: Range<usize>,
     text_bytes: usize,
     position: Position,
+    columns: CarriedColumns,
 }
 
 impl Document {
@@ -90,7 +94,7 @@ impl Document {
     fn of_text(text: String, slab: Slab, position: Position) -> Self {
         let (range, text_bytes) = (0..text.len(), text.len());
         let slab = SharedSlab::new(Arc::new(Slab { content: SlabContent::Text(text), ..slab }));
-        Self { slab, range, text_bytes, position }
+        Self { slab, range, text_bytes, position, columns: None }
     }
 
     /// Creates a document inside a slab.
@@ -99,8 +103,9 @@ impl Document {
         range: Range<usize>,
         text_bytes: usize,
         position: Position,
+        columns: CarriedColumns,
     ) -> Self {
-        Self { slab, range, text_bytes, position }
+        Self { slab, range, text_bytes, position, columns }
     }
 
     /// Returns the same document with another text, as a normaliser makes it. It keeps its position.
@@ -172,7 +177,7 @@ impl Document {
         let lease = self.lease().budget().map_or_else(Lease::none, |budget| budget.charge(bytes));
         let content = SlabContent::Text(String::new());
         let slab = Slab { content, marks, files: self.slab.files.clone(), lease };
-        Self::of_text(text, slab, self.position)
+        Self { columns: self.columns.clone(), ..Self::of_text(text, slab, self.position) }
     }
 
     /// Which bytes of its text are learned from; of a document of token shards, which of its ids.
@@ -251,6 +256,16 @@ impl Document {
         &self.slab.files
     }
 
+    /// The value of a column; `None` if the `columns` of its source do not name it.
+    pub fn column(&self, name: &str) -> Option<&ColumnValue> {
+        self.columns.as_ref()?.get(name)
+    }
+
+    /// All columns that come along.
+    pub(crate) fn columns(&self) -> &CarriedColumns {
+        &self.columns
+    }
+
     /// Its marks. Their places are those of [`slab_range`](Self::slab_range).
     pub(crate) fn marks(&self) -> &Marks {
         &self.slab.marks
@@ -298,6 +313,7 @@ pub struct Tokens {
     range: Range<usize>,
     text_bytes: usize,
     position: Position,
+    columns: CarriedColumns,
 }
 
 impl Tokens {
@@ -305,7 +321,7 @@ impl Tokens {
     pub fn new(ids: Vec<u32>, text_bytes: usize) -> Self {
         let range = 0..ids.len();
         let arena = Arena::custom(ids, Files::none(), Lease::none());
-        Self { arena, range, text_bytes, position: Position::default() }
+        Self { arena, range, text_bytes, position: Position::default(), columns: None }
     }
 
     /// Returns the same document with other ids, as many as you like. It keeps its position and its text length. The
@@ -379,8 +395,9 @@ impl Tokens {
         range: Range<usize>,
         text_bytes: usize,
         position: Position,
+        columns: CarriedColumns,
     ) -> Self {
-        Self { arena, range, text_bytes, position }
+        Self { arena, range, text_bytes, position, columns }
     }
 
     /// The ids, with `bos` and `eos` if they are configured. Stored ids are copied out of their file.
@@ -411,6 +428,11 @@ impl Tokens {
     /// The files that the position refers to.
     pub fn files(&self) -> &Arc<Files> {
         &self.arena.files
+    }
+
+    /// The value of a column; `None` if the `columns` of its source do not name it.
+    pub fn column(&self, name: &str) -> Option<&ColumnValue> {
+        self.columns.as_ref()?.get(name)
     }
 
     /// The file that the document is in; empty if it came from no file.

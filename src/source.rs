@@ -41,6 +41,7 @@ use crate::shards::TokenCache;
 use crate::store::{CancelToken, Stores};
 use crate::{tasks, threads};
 
+mod carried;
 mod catalog;
 mod content;
 mod cuts;

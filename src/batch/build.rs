@@ -1,6 +1,6 @@
 //! Rows in, a batch out. Held in memory: the batch.
 
-use super::row_block::{CopiedRow, Copies, RowBlock, RowOfBlock, number_of};
+use super::row_block::{CopiedRow, Copies, RowBlock, RowOfBlock, carried, number_of};
 use super::{Batch, MaskedPlaces, Piece};
 use crate::cursor::{Cursor, Digest};
 use crate::document::Sequence;
@@ -53,8 +53,9 @@ impl BatchBuilder {
     pub(crate) fn copy(&mut self, sequence: &Sequence) -> Digest {
         self.begin_row(sequence.width());
         let number = self.rows();
-        let Batch { ids, pieces, masked, corpora, ahead, .. } = &mut self.batch;
-        let row = CopiedRow::copy(sequence, number, *ahead, Copies { ids, pieces, masked, corpora });
+        let Batch { ids, pieces, masked, corpora, columns, ahead, .. } = &mut self.batch;
+        let copies = Copies { ids, pieces, masked, corpora, columns };
+        let row = CopiedRow::copy(sequence, number, *ahead, copies);
         self.end_row(row)
     }
 
@@ -71,6 +72,7 @@ impl BatchBuilder {
         batch.pieces.extend(pieces.iter().map(|piece| Piece {
             row: number,
             corpus: number_of(block.files(piece), &mut batch.corpora),
+            columns: carried(&block.columns(piece), &mut batch.columns),
             ..*piece
         }));
         batch.masked.extend(masked.iter().map(|masked| MaskedPlaces { row: number, ..*masked }));

@@ -152,6 +152,7 @@ mod tests {
             offset: 0,
             position: Position { file, byte, ..Position::default() },
             corpus,
+            columns: 0,
         };
         let pieces = rows.iter().enumerate().flat_map(|(row, documents)| {
             documents.iter().enumerate().map(move |(at, document)| piece(row, at, document))

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::{MaskedPlaces, Piece};
 use crate::cursor::Digest;
-use crate::document::{Mask, Sequence};
+use crate::document::{CarriedColumns, Columns, Mask, Sequence};
 use crate::files::Files;
 
 /// What a batch has to know of a copied row, besides its ids and pieces.
@@ -33,6 +33,7 @@ pub(super) struct Copies<'a> {
     pub(super) pieces: &'a mut Vec<Piece>,
     pub(super) masked: &'a mut Vec<MaskedPlaces>,
     pub(super) corpora: &'a mut Vec<Arc<Files>>,
+    pub(super) columns: &'a mut Vec<Arc<Columns>>,
 }
 
 /// A run of ids of one document.
@@ -93,6 +94,7 @@ impl CopiedRow {
                 offset: part.offset() as u32,
                 position: part.position(),
                 corpus: number_of(part.files(), to.corpora),
+                columns: carried(part.columns(), to.columns),
             });
             let mask = part.mask();
             for masked in mask.masked() {
@@ -157,6 +159,12 @@ pub(super) fn number_of(files: &Arc<Files>, corpora: &mut Vec<Arc<Files>>) -> u3
     }) as u32
 }
 
+/// The number of a document's columns among those that come along, where they are added; 0 if it has none.
+pub(super) fn carried(columns: &CarriedColumns, all: &mut Vec<Arc<Columns>>) -> u32 {
+    all.extend(columns.clone());
+    if columns.is_some() { all.len() as u32 } else { 0 }
+}
+
 /// Some rows, copied one after the other, without padding. They may differ in width.
 #[derive(Debug, Default)]
 pub(crate) struct RowBlock {
@@ -164,6 +172,7 @@ pub(crate) struct RowBlock {
     pieces: Vec<Piece>,
     masked: Vec<MaskedPlaces>,
     corpora: Vec<Arc<Files>>,
+    columns: Vec<Arc<Columns>>,
     rows: Vec<BlockRow>,
 }
 
@@ -193,8 +202,9 @@ pub(super) struct RowOfBlock<'a> {
 impl RowBlock {
     /// Copies a row. A batch has targets for so many ids `ahead`.
     pub(crate) fn push(&mut self, sequence: &Sequence, ahead: usize) {
-        let Self { ids, pieces, masked, corpora, rows } = self;
-        let row = CopiedRow::copy(sequence, rows.len(), ahead, Copies { ids, pieces, masked, corpora });
+        let Self { ids, pieces, masked, corpora, columns, rows } = self;
+        let copies = Copies { ids, pieces, masked, corpora, columns };
+        let row = CopiedRow::copy(sequence, rows.len(), ahead, copies);
         let ends = Ends { ids: ids.len(), pieces: pieces.len(), masked: masked.len() };
         rows.push(BlockRow { row, ends });
     }
@@ -216,6 +226,7 @@ impl RowBlock {
             pieces: Vec::with_capacity(some_more(self.pieces.len())),
             masked: Vec::with_capacity(some_more(self.masked.len())),
             corpora: Vec::new(),
+            columns: Vec::with_capacity(some_more(self.columns.len())),
             rows: Vec::with_capacity(some_more(self.rows.len())),
         };
         std::mem::replace(self, next)
@@ -234,5 +245,9 @@ impl RowBlock {
 
     pub(super) fn files(&self, piece: &Piece) -> &Arc<Files> {
         &self.corpora[piece.corpus as usize]
+    }
+
+    pub(super) fn columns(&self, piece: &Piece) -> CarriedColumns {
+        self.columns.get((piece.columns as usize).checked_sub(1)?).cloned()
     }
 }

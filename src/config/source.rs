@@ -115,6 +115,11 @@ pub struct SourceConfig {
     /// with dots for fields within a column. Write names as they are in the file.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
+    /// Which values of a record come along with its document to the batches, by the names of their columns or fields: such
+    /// as `["lang", "meta.url"]`. They are strings, integers, floats, booleans or null. A column that a file lacks is taken
+    /// from its path, if a directory there is named like `lang=en`. They change nothing about the order and the ids.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
     /// How tables of text are written.
     #[serde(skip_serializing_if = "CsvConfig::is_default")]
     pub csv: CsvConfig,
@@ -279,6 +284,7 @@ impl Default for SourceConfig {
             chat: ChatConfig::default(),
             fim: FimConfig::default(),
             filter: None,
+            columns: Vec::new(),
             csv: CsvConfig::default(),
             sample: None,
             max_document_bytes: ByteCount::mib(16),

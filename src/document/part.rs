@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Arena, Mask, Position, Tokens};
+use super::{Arena, CarriedColumns, ColumnValue, Mask, Position, Tokens};
 use crate::files::Files;
 
 /// A run of one document's ids.
@@ -16,6 +16,7 @@ pub struct Part {
     /// The number of ids of the whole document, and the bytes of its text.
     document: (usize, usize),
     position: Position,
+    columns: CarriedColumns,
 }
 
 impl Part {
@@ -32,6 +33,7 @@ impl Part {
             offset: range.start,
             document: (tokens.len(), tokens.text_bytes),
             position: tokens.position,
+            columns: tokens.columns.clone(),
         }
     }
 
@@ -39,7 +41,8 @@ impl Part {
     pub(crate) fn rest(tokens: Tokens, first: usize) -> Self {
         let document = (tokens.len(), tokens.text_bytes);
         let range = tokens.range.start + first..tokens.range.end;
-        Self { arena: tokens.arena, range, offset: first, document, position: tokens.position }
+        let Tokens { arena, position, columns, .. } = tokens;
+        Self { arena, range, offset: first, document, position, columns }
     }
 
     /// The ids. Stored ids are copied out of their file.
@@ -98,6 +101,16 @@ impl Part {
     /// Where the document begins.
     pub fn position(&self) -> Position {
         self.position
+    }
+
+    /// The value of a column of the document; `None` if the `columns` of its source do not name it.
+    pub fn column(&self, name: &str) -> Option<&ColumnValue> {
+        self.columns.as_ref()?.get(name)
+    }
+
+    /// All columns that come along.
+    pub(crate) fn columns(&self) -> &CarriedColumns {
+        &self.columns
     }
 
     /// The files that the position refers to.

@@ -140,7 +140,7 @@ impl InMemoryTexts {
                     OnError::Skip(_) | OnError::Fail => {
                         let position = Position { byte: *number, ..Position::default() };
                         let slab = SharedSlab::new(self.slab.clone());
-                        let document = Document::in_slab(slab, range.clone(), range.len(), position);
+                        let document = Document::in_slab(slab, range.clone(), range.len(), position, None);
                         return Err(document.error(problem.what, problem.remedy));
                     }
                 },
@@ -191,7 +191,7 @@ impl InMemoryTexts {
             documents += 1;
             let bytes = range.len();
             let position = Position { byte: number, ..Position::default() };
-            let document = Document::in_slab(slab.clone(), range, bytes, position);
+            let document = Document::in_slab(slab.clone(), range, bytes, position, None);
             let mut cursor = LaneCursor::after(documents);
             (cursor.epoch, cursor.split) = (epoch, split);
             Ok(Tracked::new(document, cursor))

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::carried::Carried;
 use super::framing::Shape;
 use super::json_path::{FieldPath, Json};
 use super::rendering::Rendering;
@@ -37,6 +38,8 @@ pub(crate) struct SourceFormat {
     pub(crate) format: Box<dyn Format>,
     /// Where the text is in a JSON line, or in another record that is given as JSON; `None` for plain text.
     pub(crate) json: Option<Json>,
+    /// Which columns come along with a document; `None` if none do.
+    pub(crate) carried: Option<Carried>,
     /// How records become texts, if they have to be rendered.
     pub(crate) rendering: Option<Arc<Rendering>>,
     pub(crate) max: usize,
@@ -59,13 +62,19 @@ impl SourceFormat {
         // Tables give each document with its weight.
         let sample = config.sample.as_ref().filter(|_| is_jsonl);
         let weight = sample.map(|SampleConfig { field, max }| (FieldPath::new(field), *max));
+        // So they do with its columns.
+        let columns = config.columns.iter().filter(|_| is_jsonl);
+        let values = columns.map(|name| FieldPath::new(name)).collect();
         let json = match &wanted {
-            Wanted::Record(_) => Some(Json { text: None, weight }),
-            Wanted::Text(field) => is_jsonl.then(|| Json { text: Some(FieldPath::new(field)), weight }),
+            Wanted::Record(_) => Some(Json { text: None, weight, values }),
+            Wanted::Text(field) => {
+                is_jsonl.then(|| Json { text: Some(FieldPath::new(field)), weight, values })
+            }
         };
         Ok(Self {
             format: registered(index, config, wanted)?,
             json,
+            carried: Carried::new(&config.columns),
             rendering,
             max: config.max_document_bytes.as_usize(),
             max_document_bytes: config.max_document_bytes,

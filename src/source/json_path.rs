@@ -14,12 +14,14 @@ pub(crate) struct Json {
     pub(crate) text: Option<FieldPath>,
     /// The path of the document's weight, and the weight from which on a document is always drawn.
     pub(crate) weight: Option<(FieldPath, f64)>,
+    /// The paths of the columns that come along.
+    pub(crate) values: Vec<FieldPath>,
 }
 
 impl Json {
     /// The text at a dotted name.
     pub(crate) fn text(name: &str) -> Self {
-        Self { text: Some(FieldPath::new(name)), weight: None }
+        Self { text: Some(FieldPath::new(name)), weight: None, values: Vec::new() }
     }
 }
 

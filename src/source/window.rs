@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::carried::Metadata;
 use super::framing::{Boundary, Frame};
 use super::problem::Problem;
 
@@ -29,8 +30,8 @@ pub(crate) struct Framed {
 /// A format's finding about a document, beside its bytes.
 #[derive(Debug)]
 pub(crate) enum Finding {
-    /// The share of epochs that include it.
-    Share(f64),
+    /// What its record says beside its text.
+    Metadata(Metadata),
     /// Why it cannot be used.
     Problem(Problem),
 }
@@ -70,7 +71,7 @@ impl Window {
         self.framed.push(Framed { at: self.bytes.len(), frame: Frame { start, len: 0, next }, finding });
     }
 
-    /// Appends the document of the record at `start`, which is in `share` of all epochs. Record `next` follows it.
+    /// Appends the document of the record at `start`, which says this beside its text. Record `next` follows it.
     /// `len` is the whole length of the text; if it exceeds the bound on documents, `text` may be cut anywhere beyond
     /// that bound.
     pub(crate) fn record(
@@ -79,13 +80,14 @@ impl Window {
         next: u64,
         text: &[u8],
         len: u64,
-        share: f64,
+        metadata: Metadata,
     ) {
         if text.is_empty() {
             return;
         }
         let frame = Frame { start: start.into(), len, next: Boundary::record(next) };
-        let finding = (share < 1.0).then(|| Box::new(Finding::Share(share)));
+        let is_plain = metadata.share >= 1.0 && metadata.values.is_empty();
+        let finding = (!is_plain).then(|| Box::new(Finding::Metadata(metadata)));
         self.framed.push(Framed { at: self.bytes.len(), frame, finding });
         self.bytes.extend_from_slice(text);
     }

@@ -324,7 +324,7 @@ mod tests {
             files: Files::none(),
             lease: Lease::none(),
         };
-        let rendered = Document::in_slab(SharedSlab::new(Arc::new(slab)), 2..5, 3, Position::default());
+        let rendered = Document::in_slab(SharedSlab::new(Arc::new(slab)), 2..5, 3, Position::default(), None);
         let encoder = Encoder::new(Arc::new(ByteTokenizer)).with_eos(END_OF_TEXT).expect("a token");
         let (mut ids, mut mask) = (vec![1], Mask::default());
         encoder.encode_document(&rendered, &mut ids, &mut mask).expect("ids");

@@ -75,7 +75,7 @@ pub(crate) enum Contents {
 }
 
 /// The keys of every kind whose documents are text.
-const DOCUMENTS: &[&str] = &["split", "max_document_bytes", "oversize", "cache"];
+const DOCUMENTS: &[&str] = &["split", "max_document_bytes", "oversize", "cache", "columns"];
 
 /// The keys of records that may be rendered, and of plain text, which has no conversations.
 const TASKS: &[&str] = &["task", "chat", "fim", "seed"];
@@ -179,7 +179,7 @@ impl SourceKind {
                 unit: Unit::Row,
                 ..Facts::new("mds", &[DOCUMENTS, FILES, TASKS, &["field"]])
             },
-            Self::Shards => Facts::new("shards", &[FILES]),
+            Self::Shards => Facts::new("shards", &[FILES, &["columns"]]),
             Self::Huggingface => Facts::new(
                 "huggingface",
                 &[
@@ -192,7 +192,13 @@ impl SourceKind {
             Self::Synthetic => Facts {
                 unit: Unit::Row,
                 more_splits: "raise its documents",
-                ..Facts::new("synthetic", &[DOCUMENTS, &["documents", "document_bytes", "seed"]])
+                ..Facts::new(
+                    "synthetic",
+                    &[
+                        &["split", "max_document_bytes", "oversize", "cache"],
+                        &["documents", "document_bytes", "seed"],
+                    ],
+                )
             },
             Self::Custom => Facts {
                 more_splits: MORE_FILES,

@@ -9,6 +9,7 @@ use memchr::{memchr_iter, memchr2};
 use super::chunks::Chunks;
 use super::records::{Records, Stop, take_each};
 use crate::error::Result;
+use crate::source::carried::Metadata;
 use crate::source::content::Content;
 use crate::source::framing::{Boundary, bom_len};
 use crate::source::problem::Problem;
@@ -208,7 +209,9 @@ impl Records for JsonArray {
         take_each(from, end, room, window, |_, window| {
             match self.next()? {
                 Next::Element(start) if start.byte >= end => return Ok(Stop::At(start.byte)),
-                Next::Element(start) => window.record(start, self.at.byte, &self.element, self.len, 1.0),
+                Next::Element(start) => {
+                    window.record(start, self.at.byte, &self.element, self.len, Metadata::default())
+                }
                 Next::End => return Ok(Stop::End),
                 Next::Broken(start, problem) => {
                     if start.byte < end {

@@ -14,6 +14,7 @@ use super::decode::share;
 use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, outermost};
 use crate::config::{SampleConfig, SourceConfig};
 use crate::error::{Error, Result, panic_message};
+use crate::source::carried::Metadata;
 use crate::source::excerpt::{excerpt, listed};
 use crate::source::problem::Problem;
 use crate::source::window::Window;
@@ -187,12 +188,18 @@ impl Rows {
         }
         let mut found = Ok(());
         let read = self.cells.document(index, self.max, |bytes, len| {
-            found = self.share(index).map(|share| window.record(row, row + 1, bytes, len as u64, share));
+            found =
+                self.metadata(index).map(|metadata| window.record(row, row + 1, bytes, len as u64, metadata));
         });
         if let Err(what) = read.and(found) {
             let problem = Problem::new(0, what, "mend the table, or name another column");
             window.refuse_record(row, row + 1, problem);
         }
+    }
+
+    /// What a row says beside its text, or the problem of its weight.
+    fn metadata(&self, index: usize) -> Result<Metadata, String> {
+        Ok(Metadata { share: self.share(index)?, ..Metadata::default() })
     }
 
     fn share(&self, index: usize) -> Result<f64, String> {

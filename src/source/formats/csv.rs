@@ -15,6 +15,7 @@ use super::records::{Records, Stop, small_layout, take_each};
 use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, write_text};
 use crate::config::{CsvConfig, SampleConfig, SourceConfig};
 use crate::error::{Error, Result};
+use crate::source::carried::Metadata;
 use crate::source::content::{Content, packed};
 use crate::source::excerpt::{excerpt, listed};
 use crate::source::framing::{Boundary, bom_len};
@@ -296,13 +297,13 @@ impl CsvTable {
             let remedy = "mend the record, or say with csv = { … } how the table is written";
             return window.refuse_record(from, next, Problem::new(0, what, remedy));
         }
-        match self.share() {
-            Ok(share) => match (&self.csv.wanted, &self.document[..]) {
+        match self.metadata() {
+            Ok(metadata) => match (&self.csv.wanted, &self.document[..]) {
                 (Wanted::Text(_), [NamedField { field: Field { bytes, len }, .. }]) => {
-                    window.record(from, next, bytes, *len, share);
+                    window.record(from, next, bytes, *len, metadata);
                 }
                 _ => match self.object() {
-                    Ok((bytes, len)) => window.record(from, next, &bytes, len, share),
+                    Ok((bytes, len)) => window.record(from, next, &bytes, len, metadata),
                     Err(problem) => window.refuse_record(from, next, problem),
                 },
             },
@@ -328,6 +329,11 @@ impl CsvTable {
         let bytes = object.finish();
         let len = bytes.len() as u64;
         Ok((bytes, len))
+    }
+
+    /// What the record says beside its text, or the problem of its weight.
+    fn metadata(&self) -> Result<Metadata, String> {
+        Ok(Metadata { share: self.share()?, ..Metadata::default() })
     }
 
     /// The share of epochs that include the record's document, or the problem of its weight.

@@ -14,6 +14,7 @@ use super::records::{Records, Stop, take_each};
 use crate::config::SourceConfig;
 use crate::custom_format::{CustomFormat, RecordFile, RecordFormat, RecordReader, RecordText};
 use crate::error::{Error, Result};
+use crate::source::carried::Metadata;
 use crate::source::content::Content;
 use crate::source::layout::Layout;
 use crate::source::problem::{Problem, Unread};
@@ -86,7 +87,7 @@ impl CustomRecords {
             return Err(Error::Corpus { problem });
         }
         match self.text.held() {
-            Ok((text, len)) => window.record(at, next, text, len, 1.0),
+            Ok((text, len)) => window.record(at, next, text, len, Metadata::default()),
             Err(what) => window.refuse_record(at, next, Problem::new(0, what, "mend the record")),
         }
         Ok(Stop::At(next))

@@ -16,6 +16,7 @@ use super::records::{Records, Stop, take_each};
 use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, write_text};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
+use crate::source::carried::Metadata;
 use crate::source::content::{Content, ReadEnd, packed};
 use crate::source::cuts::Cuts;
 use crate::source::excerpt::{excerpt, listed};
@@ -313,7 +314,7 @@ impl Records for Shard {
         let samples = self.samples.count();
         let stop = take_each(from, end.min(samples), room, window, |number, window| {
             match Unread::split(self.text(number))? {
-                Ok((text, len)) => window.record(number, number + 1, &text, len, 1.0),
+                Ok((text, len)) => window.record(number, number + 1, &text, len, Metadata::default()),
                 Err(problem) => window.refuse_record(number, number + 1, problem),
             }
             Ok(Stop::At(number + 1))

@@ -7,6 +7,7 @@ use super::format::{Candidate, Format, Opened, Unopened};
 use super::records::{Records, Stop};
 use crate::config::Synthetic;
 use crate::error::Result;
+use crate::source::carried::Metadata;
 use crate::source::cuts::Cuts;
 use crate::source::layout::{Laid, Layout};
 use crate::source::split_size::{MOST_SPLITS, SplitSize};
@@ -51,7 +52,7 @@ impl Records for SyntheticRecords {
                 return Ok(Stop::At(number));
             }
             let text = self.writer.document(number);
-            window.record(number, number + 1, text, text.len() as u64, 1.0);
+            window.record(number, number + 1, text, text.len() as u64, Metadata::default());
             if window.is_full() || window.bytes.len() >= full {
                 return Ok(Stop::At(number + 1));
             }

@@ -19,6 +19,7 @@ use super::records::{Records, Stop};
 use super::wanted::Wanted;
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
+use crate::source::carried::Metadata;
 use crate::source::content::Content;
 use crate::source::excerpt::excerpt;
 use crate::source::json_path::{Json, strings};
@@ -278,7 +279,7 @@ impl Sample {
     /// `next`.
     fn append(self, next: u64, bound: Bound, window: &mut Window) {
         match self.found.map_or_else(|| self.record.record(bound), |(_, found)| found) {
-            Ok((text, len)) => window.record(self.start, next, &text, len, 1.0),
+            Ok((text, len)) => window.record(self.start, next, &text, len, Metadata::default()),
             Err(problem) => window.refuse_record(self.start, next, problem),
         }
     }

@@ -9,12 +9,13 @@ use super::texts::Texts;
 use crate::budget::{IDS_PER_BYTE, Lease, Moving};
 use crate::config::{OnError, Oversize};
 use crate::cursor::{LaneCursor, Tracked};
-use crate::document::{Document, DocumentGroup, SharedSlab, Slab, SlabContent, SplitEvent};
+use crate::document::{CarriedColumns, Document, DocumentGroup, SharedSlab, Slab, SlabContent, SplitEvent};
 use crate::error::{Error, Unit};
 use crate::files::Position;
 use crate::meter::Meter;
 use crate::order::uniform;
 use crate::render::Outcome;
+use crate::source::carried::Metadata;
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::holdout::{Holdout, digest};
 use crate::source::formats::{SourceFormat, decode};
@@ -68,6 +69,7 @@ pub(crate) struct Item {
     pub(crate) of: u32,
     /// How many documents its record has up to it, if there are more; 0 for the last one.
     pub(crate) sample: u32,
+    pub(crate) columns: CarriedColumns,
 }
 
 /// An origin, and the number of the slab that holds its documents.
@@ -152,7 +154,8 @@ impl Group {
             }
         };
         self.left = self.left.saturating_sub(item.range.len());
-        Some(Tracked::new(Document::in_slab(slab, item.range.clone(), item.text_bytes, position), cursor))
+        let (range, columns) = (item.range.clone(), item.columns.clone());
+        Some(Tracked::new(Document::in_slab(slab, range, item.text_bytes, position, columns), cursor))
     }
 
     /// All of its documents, and the state after them.
@@ -267,8 +270,8 @@ impl Grouper {
     ) -> Result<(), Error> {
         let start = found.framed.frame.start;
         let documents = match self.text(texts, found) {
-            Ok(Some((range, share))) => {
-                let item = Item { text_bytes: range.len(), range, start, share, of, sample: 0 };
+            Ok(Some((range, share, columns))) => {
+                let item = Item { text_bytes: range.len(), range, start, share, of, sample: 0, columns };
                 match &found.format.rendering {
                     Some(rendering) => self.rendered(texts, found, item, rendering, cursor, group),
                     None => {
@@ -297,21 +300,25 @@ impl Grouper {
     /// Adds the slab that holds the texts. `lease` covers the texts and their ids.
     pub(crate) fn add_text(&self, texts: Texts, mut lease: Lease, group: &mut Group) {
         let (text, marks) = texts.finish();
-        lease.cover(text.capacity() + IDS_PER_BYTE * text.len() + marks.id_bytes());
+        let columns =
+            group.items.iter().filter_map(|item| item.columns.as_ref()).map(|columns| columns.bytes());
+        let columns: usize = columns.sum();
+        lease.cover(text.capacity() + IDS_PER_BYTE * text.len() + marks.id_bytes() + columns);
         group.add(Slab { content: SlabContent::Text(text), marks, files: self.corpus.files.clone(), lease });
     }
 
-    /// The place of the document's text, or of its record; `None` if it has none, or it is not for this stream.
+    /// The place of the document's text, or of its record, and what comes along; `None` if it has no text, or it is not for
+    /// this stream.
     fn text(
         &self,
         texts: &mut Texts,
         place: &FoundFrame<'_>,
-    ) -> Result<Option<(Range<usize>, f64)>, Problem> {
+    ) -> Result<Option<(Range<usize>, f64, CarriedColumns)>, Problem> {
         let FoundFrame { framed, format, .. } = *place;
         let known = match framed.finding.as_deref() {
             Some(Finding::Problem(problem)) => return Err(problem.clone()),
-            Some(Finding::Share(share)) => *share,
-            None => 1.0,
+            Some(Finding::Metadata(metadata)) => Some(metadata),
+            None => None,
         };
         let mut bytes = framed.held(texts.bytes().len());
         if framed.frame.len > format.max as u64 {
@@ -344,8 +351,8 @@ impl Grouper {
                 return Ok(None);
             }
         }
-        let (text, share) = texts.take(bytes, format)?;
-        let share = share * known;
+        let (text, Metadata { share, values }) = texts.take(bytes, format)?;
+        let share = share * known.map_or(1.0, |known| known.share);
         let is_wanted = !text.is_empty()
             && self.holdout.delivers(&texts.text()[text.clone()])
             && self.draws(place.split, place.epoch, framed.frame.start.byte, share);
@@ -353,7 +360,12 @@ impl Grouper {
             texts.give_back(text);
             return Ok(None);
         }
-        Ok(Some((text, share)))
+        let columns = format.carried.as_ref().map(|carried| {
+            let values =
+                known.map(|known| known.values.clone()).filter(|_| values.is_empty()).unwrap_or(values);
+            carried.columns(values, self.corpus.files.path(place.split.file))
+        });
+        Ok(Some((text, share, columns)))
     }
 
     /// Appends the documents of a record, which was appended to the texts last. Returns how many it has.
@@ -367,11 +379,11 @@ impl Grouper {
         group: &mut Group,
     ) -> Result<u64, Problem> {
         let (file, byte) = (self.corpus.number_in_source(place.split.file), record.start.byte);
-        let text = &texts.text()[record.range.clone()];
+        let (text, range) = (&texts.text()[record.range.clone()], record.range.clone());
         // Whoever prepares token shards holds nothing out, and stores for others what decides it.
         let digest = (self.draw == Draw::All).then(|| digest(text.as_bytes()));
         let outcomes = rendering.render(text, file, byte);
-        texts.give_back(record.range);
+        texts.give_back(range);
         let outcomes = outcomes?;
         let documents = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Text(_))).count() as u64;
         let mut number = 0;
@@ -385,7 +397,8 @@ impl Grouper {
                     let range = texts.append(&rendered);
                     let sample = if number < documents { number as u32 } else { 0 };
                     group.digests.extend(digest);
-                    group.append(cursor, Item { text_bytes: range.len(), range, sample, ..record });
+                    let columns = record.columns.clone();
+                    group.append(cursor, Item { text_bytes: range.len(), range, sample, columns, ..record });
                     cursor.documents += 1;
                 }
                 Outcome::LeftOut(reason) if number >= place.before => {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::document::{Marks, RenderedMarks};
 use crate::render::Rendered;
+use crate::source::carried::Metadata;
 use crate::source::formats::SourceFormat;
 use crate::source::formats::decode;
 use crate::source::problem::Problem;
@@ -82,24 +83,24 @@ impl Texts {
         }
     }
 
-    /// The text of the document in `range` of the bytes, or its record, and the share of epochs that include it.
+    /// The text of the document in `range` of the bytes, or its record, and what the record says beside it.
     pub(crate) fn take(
         &mut self,
         range: Range<usize>,
         format: &SourceFormat,
-    ) -> Result<(Range<usize>, f64), Problem> {
-        let Self::Each { read, text, .. } = self else { return Ok((range, 1.0)) };
+    ) -> Result<(Range<usize>, Metadata), Problem> {
+        let Self::Each { read, text, .. } = self else { return Ok((range, Metadata::default())) };
         let document = read.document(range)?;
         let start = text.len();
-        let mut share = 1.0;
+        let mut metadata = Metadata::default();
         match &format.json {
             None => text.push_str(document),
             Some(_) if document.trim_ascii().is_empty() => {}
             Some(json) => {
-                share = decode::json(document, json, text).inspect_err(|_| text.truncate(start))?;
+                metadata = decode::json(document, json, text).inspect_err(|_| text.truncate(start))?;
             }
         }
-        Ok((start..text.len(), share))
+        Ok((start..text.len(), metadata))
     }
 
     /// Takes back the text that was appended last.

@@ -11,7 +11,9 @@ use super::skips::Refused;
 use crate::budget::{Budget, Lease, Moving};
 use crate::config::OnError;
 use crate::cursor::{LaneCursor, Tracked};
-use crate::document::{Arena, Around, Document, DocumentGroup, Marks, Mask, SplitEvent, Tokens};
+use crate::document::{
+    Arena, Around, CarriedColumns, Document, DocumentGroup, Marks, Mask, SplitEvent, Tokens,
+};
 use crate::error::{Error, Result};
 use crate::files::{Files, Position};
 use crate::segment::StoredIds;
@@ -36,6 +38,7 @@ pub(super) struct Item {
     place: Place,
     pub(super) text_bytes: usize,
     position: Position,
+    columns: CarriedColumns,
     cursor: LaneCursor,
 }
 
@@ -103,8 +106,8 @@ impl Encoded {
 
     pub(super) fn next(&mut self) -> Option<Result<Tracked<Tokens>, Refused>> {
         Some(match self.items.next()? {
-            Ok(Item { place: Place { arena, ids, .. }, text_bytes, position, cursor, .. }) => {
-                let tokens = Tokens::in_arena(self.arenas[arena].clone(), ids, text_bytes, position);
+            Ok(Item { place: Place { arena, ids, .. }, text_bytes, position, columns, cursor }) => {
+                let tokens = Tokens::in_arena(self.arenas[arena].clone(), ids, text_bytes, position, columns);
                 Ok(Tracked::new(tokens, cursor))
             }
             Err(refused) => Err(*refused),
@@ -207,7 +210,8 @@ pub(super) fn encode(
                     leave_out(document);
                 }
                 let (text_bytes, position, cursor) = (document.text_bytes(), document.position(), *cursor);
-                items.push(Ok(Item { place, text_bytes, position, cursor }));
+                let columns = document.columns().clone();
+                items.push(Ok(Item { place, text_bytes, position, columns, cursor }));
             }
             Err(error) => {
                 let is_last = on_error == OnError::Fail || !matches!(error, Error::Document { .. });
@@ -249,7 +253,7 @@ pub(super) fn budget_of(group: &[Tracked<Document>]) -> Option<&Arc<Budget>> {
     group.iter().find_map(|document| document.value.lease().budget())
 }
 
-/// Moves the room for ids, which was reserved with the documents' text, to their arena, with what their mask takes.
+/// Moves the room for ids, which was reserved with the documents' text, to their arena, with what their mask and columns take.
 fn ids_lease(group: &[Tracked<Document>], ids: &mut Vec<u32>, mask: &Mask) -> Lease {
     let Some(budget) = budget_of(group) else { return Lease::none() };
     let reserved: usize = group
@@ -263,5 +267,10 @@ fn ids_lease(group: &[Tracked<Document>], ids: &mut Vec<u32>, mask: &Mask) -> Le
     if ids.capacity() > ids.len() + ids.len() / 8 {
         ids.shrink_to_fit();
     }
-    budget.resize(reserved, ids.len() * size_of::<u32>() + mask.bytes())
+    let columns: usize = group
+        .iter()
+        .filter_map(|document| document.value.columns().as_ref())
+        .map(|columns| columns.bytes())
+        .sum();
+    budget.resize(reserved, ids.len() * size_of::<u32>() + mask.bytes() + columns)
 }

@@ -19,7 +19,7 @@ pub(super) fn find(line: &str, paths: &Json, out: &mut String) -> Result<f64, Pr
 
 /// The line with empty lists of equal length in place of `NaN`, `Infinity` and `-Infinity`, which Python writes into
 /// JSON: a list is neither a text nor a weight. `None` if it has none of them outside its strings.
-fn finite(line: &str) -> Option<String> {
+pub(super) fn finite(line: &str) -> Option<String> {
     let (mut out, mut is_string) = (String::with_capacity(line.len()), false);
     for piece in line.split_inclusive('"') {
         let inner = piece.strip_suffix('"').unwrap_or(piece);

@@ -236,6 +236,7 @@ impl Reader {
                 start: Boundary { byte, line },
                 share: entry.share,
                 sample: 0,
+                columns: None,
                 of: group.origin(first_slab + slab, SplitOrigin { split: *split, ordinal: *place }),
             };
             group.append(cursor, item);
