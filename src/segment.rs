@@ -3,7 +3,7 @@
 //! Local segments are mapped into memory. Each block's checksum is checked when the block is first used.
 //!
 //! - `format`: the numbers of the file, and the table of its splits
-//! - `masked`: which ids are not learned from
+//! - `notes`: which ids are not learned from, and the columns that come along
 //! - `write`: a segment under way
 //! - `map`: a file in memory
 //! - `ids`: where the ids of documents are: in a mapped segment, or in memory
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 mod format;
 mod ids;
 mod map;
-mod masked;
+mod notes;
 mod write;
 
 pub(crate) use format::{
@@ -29,7 +29,7 @@ pub(crate) use format::{
 use format::{IDENTITY, MAGIC, TRAILER, VERSION};
 pub(crate) use ids::{HeldIds, IdsOrigin, StoredIds};
 use map::{bring, map, scatter, will_need};
-pub(crate) use masked::{MASKED, masked_ranges};
+pub(crate) use notes::{NOTE, Notes, notes};
 pub(crate) use write::{SegmentWriter, StoredDocument, begun};
 
 /// The length at which a segment is full, in bytes: the most that a kill may cost its writer.

@@ -41,7 +41,7 @@ pub(crate) use scattered::{Piece, ScatteredSums, SegmentRange};
 pub(crate) use seal::{seal, there};
 pub(crate) use set::ShardSet;
 use split::RemoteSegment;
-pub(crate) use split::StoredSplit;
+pub(crate) use split::{StoredNotes, StoredSplit};
 
 /// An unfinished file older than this counts as a killed process's, on file systems without locks.
 const LEFT_OVER: Duration = Duration::from_hours(1);
@@ -192,9 +192,9 @@ impl Shards {
         self.splits.values().try_for_each(|tokens| tokens.opened(&open)?.verify())
     }
 
-    /// Whether some ids are not learned from.
-    pub(crate) fn are_masked(&self) -> bool {
-        self.splits.values().any(|tokens| tokens.masked() > 0)
+    /// Whether some ids are not learned from. The segments are on this machine.
+    pub(crate) fn are_masked(&self) -> Result<bool> {
+        self.splits.values().try_fold(false, |found, tokens| Ok(found || tokens.is_masked()?))
     }
 
     /// Returns how many documents and ids there are.

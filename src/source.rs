@@ -24,7 +24,7 @@
 //! | `layout` | how one file is cut into splits |
 //! | `content` | a file's text: plain, compressed, standard input |
 //! | `interleave`, `window`, `split_size`, `rendering` | reading side by side; the result of one read; how finely a source is cut; texts from records |
-//! | `cuts`, `excerpt`, `framing`, `json_path`, `problem`, `split` | types that all of them use |
+//! | `carried`, `cuts`, `excerpt`, `framing`, `json_path`, `problem`, `split` | types that all of them use |
 
 use std::fmt;
 use std::ops::Range;

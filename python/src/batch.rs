@@ -3,7 +3,10 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use millstream::document::ColumnValue;
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
 
 use super::cursor::Cursor;
 use super::memory::{Numbers, View, array};
@@ -152,6 +155,27 @@ impl Batch {
         (0..batch.pieces().len()).map(|index| Piece { batch: batch.clone(), index }).collect()
     }
 
+    /// The columns that `source.columns` names: for each name a list with the value of each piece, in the order of `pieces`.
+    /// A value is a `str`, `int`, `float`, `bool` or `None`, which is also that of a piece whose source has no such column.
+    #[getter]
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (batch, columns) = (self.batch(), PyDict::new(py));
+        for (nth, piece) in batch.pieces().iter().enumerate() {
+            for (name, value) in batch.columns(piece) {
+                let values = match columns.get_item(name)? {
+                    Some(values) => values,
+                    None => {
+                        let none = PyList::new(py, batch.pieces().iter().map(|_| None::<u8>))?;
+                        columns.set_item(name, &none)?;
+                        none.into_any()
+                    }
+                };
+                values.set_item(nth, python_value(py, value)?)?;
+            }
+        }
+        Ok(columns)
+    }
+
     /// The shape of `ids`: rows, and ids in each.
     #[getter]
     fn shape(&self) -> (usize, usize) {
@@ -271,6 +295,16 @@ impl Piece {
         self.batch.unit(self.piece()).to_string()
     }
 
+    /// The columns of its document that `source.columns` names, by their names.
+    #[getter]
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let columns = PyDict::new(py);
+        for (name, value) in self.batch.columns(self.piece()) {
+            columns.set_item(name, python_value(py, value)?)?;
+        }
+        Ok(columns)
+    }
+
     /// Which source of the config it came from, from 0; `None` if it came from no file.
     #[getter]
     fn source(&self) -> Option<usize> {
@@ -282,5 +316,16 @@ impl Piece {
         let path = self.batch.path(piece).display().to_string();
         let (row, from, to, byte) = (piece.row, piece.from, piece.to, piece.position.byte);
         format!("<millstream.Piece row {row} [{from}:{to}] of {path:?}, {} {byte}>", self.batch.unit(piece))
+    }
+}
+
+/// The value of a column as Python has it.
+fn python_value<'py>(py: Python<'py>, value: &ColumnValue) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        ColumnValue::Bool(value) => value.into_bound_py_any(py),
+        ColumnValue::Integer(value) => value.into_bound_py_any(py),
+        ColumnValue::Float(value) => value.into_bound_py_any(py),
+        ColumnValue::Text(value) => value.into_bound_py_any(py),
+        _ => Ok(py.None().into_bound(py)),
     }
 }

@@ -57,6 +57,31 @@ def _lines(content: bytes) -> list[tuple[int, bytes]]:
     return lines
 
 
+def test_columns_come_along_with_each_piece(config: dict[str, Any], tmp_path: Path) -> None:
+    lang = tmp_path / "lang=en" / "part.jsonl"
+    lang.parent.mkdir()
+    values = [{"n": n, "score": n / 4 if n % 3 else None, "good": n % 2 == 0} for n in range(40)]
+    lang.write_text("".join(json.dumps({"text": f"document {n}", **values[n]}) + "\n" for n in range(40)))
+    of_columns = {"kind": "jsonl", "paths": [str(lang)], "field": "text", "columns": ["n", "lang", "score", "good"]}
+    config["source"] = [{**config["source"][0], "weight": 1}, {**of_columns, "weight": 1}]
+    starts, byte = {}, 0
+    for n, line in enumerate(lang.read_bytes().splitlines(keepends=True)):
+        starts[byte], byte = n, byte + len(line)
+    seen = 0
+    for batch in millstream.Loader(config):
+        for nth, piece in enumerate(batch.pieces):
+            expected = {}
+            if piece.source == 1:
+                expected = {**values[starts[piece.byte]], "lang": "en"}
+                assert list(piece.columns) == ["n", "lang", "score", "good"]
+                seen += 1
+            assert piece.columns == expected
+            assert all(type(piece.columns[name]) is type(value) for name, value in expected.items())
+            assert all(column[nth] == expected.get(name) for name, column in batch.columns.items())
+        assert all(len(column) == len(batch.pieces) for column in batch.columns.values())
+    assert seen >= 40
+
+
 def test_any_cursor_leads_to_what_follows(config: dict[str, Any]) -> None:
     whole = list(millstream.Loader(config))
     seed = random.randrange(2**32)

@@ -210,12 +210,13 @@ mod tests {
         for (number, ids) in (0..).zip(documents) {
             let (start, text_bytes) = ((number, 0), ids.len());
             let (ids, digest, share) = (Some(&ids[..]), 0, 1.0);
-            let document = StoredDocument { ids, masked: &[], start, digest, share, text_bytes };
+            let document =
+                StoredDocument { ids, masked: &[], columns: None, start, digest, share, text_bytes };
             writer.document(&document).expect("written");
         }
         writer.split(0).expect("written");
         let path = writer.finish().expect("written").expect("a split");
-        let origin = IdsOrigin { tokenizer: "t".into(), is_rendered: false };
+        let origin = IdsOrigin { tokenizer: "t".into(), is_rendered: false, columns: [].into() };
         let segment = Arc::new(Segment::open(&path, &identity, origin).expect("it opens"));
         let first = segment.rows()[0].at as usize / width.bytes();
         (segment, first)

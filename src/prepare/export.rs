@@ -86,7 +86,7 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
 }
 
 fn refuse_masked(shards: &Shards) -> Result<()> {
-    if !shards.are_masked() {
+    if !shards.are_masked()? {
         return Ok(());
     }
     let problem = format!(
@@ -219,7 +219,15 @@ mod tests {
         let manifest = Manifest::new("t".to_owned(), 10, source, vec![file]);
         let mut writer = SegmentWriter::new(directory.path(), Width::Two, &manifest.identity())?;
         let (start, digest, share, text_bytes) = ((0, 0), 0, 1.0, 9);
-        writer.document(&StoredDocument { ids: Some(ids), masked, start, digest, share, text_bytes })?;
+        writer.document(&StoredDocument {
+            ids: Some(ids),
+            masked,
+            columns: None,
+            start,
+            digest,
+            share,
+            text_bytes,
+        })?;
         writer.split(0)?;
         writer.finish()?;
         let place = ShardPlace::Directory(directory.path().to_owned());

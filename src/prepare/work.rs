@@ -288,8 +288,10 @@ impl PrepareWork {
                 }
             };
             let text_bytes = document.text_bytes();
-            let masked = mask.masked();
-            writer.document(&StoredDocument { ids, masked, start: start_at, digest, share, text_bytes })?;
+            let (masked, columns) =
+                (mask.masked(), document.columns().as_ref().map(|columns| columns.store()));
+            let (start, columns) = (start_at, columns.as_deref());
+            writer.document(&StoredDocument { ids, masked, columns, start, digest, share, text_bytes })?;
             self.counts.documents.fetch_add(1, Relaxed);
             self.counts.text_bytes.fetch_add(text_bytes as u64, Relaxed);
             self.counts.tokens.fetch_add(ids.map_or(0, <[u32]>::len) as u64, Relaxed);

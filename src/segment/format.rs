@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use twox_hash::XxHash3_64;
 
-use super::masked::MASKED;
+use super::notes::NOTE;
 
 /// The first and last bytes of a segment.
 pub(super) const MAGIC: [u8; 8] = *b"MSTOKENS";
@@ -81,17 +81,17 @@ pub(crate) struct Entry {
     pub(crate) text: StoredText,
 }
 
-/// Where a document's ids end among its split's ids, and its masked ranges among the split's.
+/// Where a document's ids end among its split's ids, and its notes among the split's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EntryEnd {
     pub(crate) ids: u64,
-    pub(crate) masked: u32,
+    pub(crate) notes: u32,
 }
 
 impl EntryEnd {
-    /// How many ids and masked ranges there are from `begin` on.
+    /// How many ids and notes there are from `begin` on.
     pub(crate) fn since(self, begin: Self) -> (usize, usize) {
-        (self.ids.saturating_sub(begin.ids) as usize, self.masked.saturating_sub(begin.masked) as usize)
+        (self.ids.saturating_sub(begin.ids) as usize, self.notes.saturating_sub(begin.notes) as usize)
     }
 }
 
@@ -133,7 +133,7 @@ impl Entry {
 
     pub(super) fn to_numbers(self) -> [u64; ENTRY] {
         let Self { end, start, digest, share, text } = self;
-        let last = u64::from(end.masked) << 32 | u64::from(text.to_number());
+        let last = u64::from(end.notes) << 32 | u64::from(text.to_number());
         [end.ids, start.0, start.1, digest, share.to_bits(), last]
     }
 
@@ -144,7 +144,7 @@ impl Entry {
             *into = u64::from_le_bytes(*bytes);
         }
         Self {
-            end: EntryEnd { ids: numbers[0], masked: (numbers[5] >> 32) as u32 },
+            end: EntryEnd { ids: numbers[0], notes: (numbers[5] >> 32) as u32 },
             start: (numbers[1], numbers[2]),
             digest: numbers[3],
             share: f64::from_bits(numbers[4]),
@@ -153,7 +153,7 @@ impl Entry {
     }
 }
 
-/// The table's row for a split: its ids, then its index, then its masked ranges, then the checksums of all of these.
+/// The table's row for a split: its ids, then its index, then its notes, then the checksums of all of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SplitRow {
     /// Its number in the source.
@@ -164,20 +164,20 @@ pub(crate) struct SplitRow {
     /// How many documents its index has, and how many of these were skipped.
     pub(crate) documents: u64,
     pub(crate) skipped: u64,
-    /// How many masked ranges its ids have.
-    pub(crate) masked: u64,
+    /// How many notes its documents have, in units.
+    pub(crate) notes: u64,
     /// The checksum of its checksums.
     pub(crate) sum: u64,
 }
 
 impl SplitRow {
     pub(crate) fn to_numbers(self) -> [u64; ROW] {
-        [self.split, self.at, self.ids, self.documents, self.skipped, self.masked, self.sum]
+        [self.split, self.at, self.ids, self.documents, self.skipped, self.notes, self.sum]
     }
 
     pub(crate) fn from_numbers(numbers: [u64; ROW]) -> Self {
-        let [split, at, ids, documents, skipped, masked, sum] = numbers;
-        Self { split, at, ids, documents, skipped, masked, sum }
+        let [split, at, ids, documents, skipped, notes, sum] = numbers;
+        Self { split, at, ids, documents, skipped, notes, sum }
     }
 
     /// Whether it lies between a segment's header and `end`.
@@ -185,8 +185,8 @@ impl SplitRow {
         let parts = || {
             let ids = self.ids.checked_mul(width.bytes() as u64)?.checked_next_multiple_of(8)?;
             let index = self.documents.checked_mul(Entry::BYTES as u64)?;
-            let masked = self.masked.checked_mul(MASKED as u64)?;
-            let checked = ids.checked_add(index)?.checked_add(masked)?;
+            let notes = self.notes.checked_mul(NOTE as u64)?;
+            let checked = ids.checked_add(index)?.checked_add(notes)?;
             self.at.checked_add(checked)?.checked_add(checked.div_ceil(BLOCK as u64).checked_mul(SUM as u64)?)
         };
         u32::try_from(self.split).is_ok()
@@ -200,14 +200,14 @@ impl SplitRow {
         self.at + (self.ids * width.bytes() as u64).next_multiple_of(8)
     }
 
-    /// Where its masked ranges begin, in bytes.
-    pub(crate) fn masked_at(&self, width: Width) -> u64 {
+    /// Where its notes begin, in bytes.
+    pub(crate) fn notes_at(&self, width: Width) -> u64 {
         self.index_at(width) + self.documents * Entry::BYTES as u64
     }
 
     /// Where its checksums begin, in bytes. They cover what is before them.
     pub(crate) fn sums_at(&self, width: Width) -> u64 {
-        self.masked_at(width) + self.masked * MASKED as u64
+        self.notes_at(width) + self.notes * NOTE as u64
     }
 
     pub(crate) fn blocks(&self, width: Width) -> usize {

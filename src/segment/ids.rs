@@ -14,6 +14,8 @@ pub(crate) struct IdsOrigin {
     /// Whether the texts were rendered from records. Such texts have all their special tokens, so that nothing stands
     /// around their ids.
     pub(crate) is_rendered: bool,
+    /// The columns that come along with the documents.
+    pub(crate) columns: Arc<[String]>,
 }
 
 /// The ids of some documents. Clones share them.

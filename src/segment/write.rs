@@ -14,7 +14,7 @@ use twox_hash::XxHash3_64;
 use super::format::{
     BLOCK, Entry, EntryEnd, HEADER, IDENTITY, MAGIC, SplitRow, StoredText, TRAILER, VERSION, Width,
 };
-use super::masked::{self, MASKED};
+use super::notes::{NOTE, of_columns, of_masked};
 use crate::atomic::temporary;
 use crate::error::{Error, Result};
 
@@ -24,7 +24,7 @@ const BUFFER_BYTES: usize = 128 << 10;
 /// How much of what follows the ids of a split is held in memory, in bytes.
 const HELD_BYTES: usize = 1 << 20;
 
-/// What follows the ids of a split under way: its index or its masked ranges. Long ones go to a file without a name, so
+/// What follows the ids of a split under way: its index or its notes. Long ones go to a file without a name, so
 /// that memory does not grow with the split.
 type Spool = BufWriter<SpooledTempFile>;
 
@@ -41,6 +41,8 @@ pub(crate) struct StoredDocument<'a> {
     pub(crate) ids: Option<&'a [u32]>,
     /// Which of them are not learned from, as sorted ranges that neither touch nor overlap.
     pub(crate) masked: &'a [Range<usize>],
+    /// The bytes of the columns that come along; `None` if none do.
+    pub(crate) columns: Option<&'a [u8]>,
     pub(crate) start: (u64, u64),
     pub(crate) digest: u64,
     pub(crate) share: f64,
@@ -56,13 +58,13 @@ pub(crate) struct SegmentWriter {
     at: u64,
     rows: Vec<SplitRow>,
     /// The split under way: where it begins, its block under way, the checksums of those before it, where its last
-    /// document ends, its index and its masked ranges.
+    /// document ends, its index and its notes.
     begun: u64,
     block: Block,
     sums: Vec<u8>,
     end: EntryEnd,
     index: Spool,
-    masked: Spool,
+    notes: Spool,
     documents: u64,
     skipped: u64,
     /// Whether it is synced to the disk before it gets its name.
@@ -109,7 +111,7 @@ impl SegmentWriter {
             sums: Vec::new(),
             end: EntryEnd::default(),
             index: spool(directory),
-            masked: spool(directory),
+            notes: spool(directory),
             documents: 0,
             skipped: 0,
             is_synced: true,
@@ -130,7 +132,7 @@ impl SegmentWriter {
 
     /// How long it is so far, in bytes.
     pub(crate) fn len(&self) -> u64 {
-        self.at + self.documents * Entry::BYTES as u64 + u64::from(self.end.masked) * MASKED as u64
+        self.at + self.documents * Entry::BYTES as u64 + u64::from(self.end.notes) * NOTE as u64
     }
 
     /// Whether a file of this name is a segment that some process is writing.
@@ -151,6 +153,7 @@ impl SegmentWriter {
         };
         self.write(&bytes)?;
         document.masked.iter().try_for_each(|range| self.mask(range))?;
+        document.columns.map_or(Ok(()), |columns| self.note(of_columns(columns)))?;
         self.end.ids += ids.len() as u64;
         let entry = Entry {
             end: self.end,
@@ -171,13 +174,22 @@ impl SegmentWriter {
     /// Notes which ids of the next document, counted from its first, are masked.
     fn mask(&mut self, range: &Range<usize>) -> Result<()> {
         let [start, end] = [range.start, range.end].map(|at| self.end.ids + at as u64);
-        let (Some(bytes), Some(masked)) = (masked::to_bytes(start..end), self.end.masked.checked_add(1))
-        else {
-            let what = "the masked ids of a split are too many to be stored; cut its file into several";
+        self.note(of_masked(start..end))
+    }
+
+    /// Appends notes, as they are stored, on the next document. `None` if they are too long.
+    fn note(&mut self, notes: Option<impl AsRef<[u8]>>) -> Result<()> {
+        let added = notes.and_then(|notes| {
+            let units = u32::try_from(notes.as_ref().len() / NOTE).ok()?;
+            Some((self.end.notes.checked_add(units)?, notes))
+        });
+        let Some((end, notes)) = added else {
+            let what =
+                "the masked ids and columns of a split are too many to be stored; cut its file into several";
             return Err(Error::Corpus { problem: format!("{}: {what}", self.directory.display()) });
         };
-        self.end.masked = masked;
-        let pushed = self.masked.write_all(&bytes);
+        self.end.notes = end;
+        let pushed = self.notes.write_all(notes.as_ref());
         pushed.map_err(|e| Error::io(&self.directory, "write in", e))
     }
 
@@ -205,16 +217,16 @@ impl SegmentWriter {
             ids: self.end.ids,
             documents: self.documents,
             skipped: self.skipped,
-            masked: self.end.masked.into(),
+            notes: self.end.notes.into(),
             sum: XxHash3_64::oneshot(&sums),
         });
         self.begin();
         Ok(())
     }
 
-    /// Replaces the index and the masked ranges by empty ones, and returns them.
+    /// Replaces the index and the notes by empty ones, and returns them.
     fn new_spools(&mut self) -> [Spool; 2] {
-        [&mut self.index, &mut self.masked].map(|of| std::mem::replace(of, spool(&self.directory)))
+        [&mut self.index, &mut self.notes].map(|of| std::mem::replace(of, spool(&self.directory)))
     }
 
     fn begin(&mut self) {

@@ -131,7 +131,11 @@ impl Manifest {
     }
 
     pub(crate) fn ids_origin(&self) -> IdsOrigin {
-        IdsOrigin { tokenizer: self.tokenizer.as_str().into(), is_rendered: self.is_rendered() }
+        IdsOrigin {
+            tokenizer: self.tokenizer.as_str().into(),
+            is_rendered: self.is_rendered(),
+            columns: self.source.columns.as_slice().into(),
+        }
     }
 
     /// Whether the texts were rendered from records.

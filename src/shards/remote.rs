@@ -18,9 +18,9 @@ pub(super) struct RemoteSplit {
     width: Width,
     /// The checksums of its blocks, once they were needed.
     sums: Vec<u8>,
-    /// The blocks that were read last, of the index, of the masked ranges and of the ids.
+    /// The blocks that were read last, of the index, of the notes and of the ids.
     index: Blocks,
-    masked: Blocks,
+    notes: Blocks,
     ids: Blocks,
     /// The ids of the last request, after one placeholder id: an arena expects a place before a document.
     held: Vec<u32>,
@@ -36,8 +36,8 @@ struct Blocks {
 
 impl RemoteSplit {
     pub(super) fn new(stored: Arc<dyn Stored>, row: SplitRow, width: Width) -> Self {
-        let [index, masked, ids] = [(); 3].map(|()| Blocks::default());
-        Self { stored, row, width, sums: Vec::new(), index, masked, ids, held: vec![0] }
+        let [index, notes, ids] = [(); 3].map(|()| Blocks::default());
+        Self { stored, row, width, sums: Vec::new(), index, notes, ids, held: vec![0] }
     }
 
     /// Returns some bytes of the index.
@@ -45,9 +45,9 @@ impl RemoteSplit {
         self.bytes(|split| &mut split.index, range, path)
     }
 
-    /// Returns some bytes of the masked ranges.
-    pub(super) fn masked(&mut self, range: Range<usize>, path: &Path) -> Result<&[u8]> {
-        self.bytes(|split| &mut split.masked, range, path)
+    /// Returns some bytes of the notes.
+    pub(super) fn notes(&mut self, range: Range<usize>, path: &Path) -> Result<&[u8]> {
+        self.bytes(|split| &mut split.notes, range, path)
     }
 
     /// Holds the ids in some bytes, and returns their places among those that are held.

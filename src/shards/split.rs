@@ -1,4 +1,5 @@
-//! The tokens of one split: its documents, where they begin in their file, their ids, and which of these are masked.
+//! The tokens of one split: its documents, where they begin in their file, their ids, which of these are masked, and the
+//! columns that come along.
 //!
 //! A split of a local segment is mapped into memory. A split of a segment in a store is read block by block, through a
 //! lane's opener, as far as requested.
@@ -9,10 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::remote::RemoteSplit;
 use crate::budget::Lease;
-use crate::document::Mask;
+use crate::document::{CarriedColumns, Columns, Mask};
 use crate::error::{Error, Result};
 use crate::segment::{
-    BLOCK, Entry, EntryEnd, HeldIds, IdsOrigin, MASKED, Segment, SplitRow, StoredIds, Width, masked_ranges,
+    BLOCK, Entry, EntryEnd, HeldIds, IdsOrigin, NOTE, Notes, Segment, SplitRow, StoredIds, Width, notes,
 };
 use crate::store::Stored;
 
@@ -29,6 +30,16 @@ pub(crate) struct StoredSplit {
     row: SplitRow,
     width: Width,
     is_delivered: bool,
+    /// Which of its columns are wanted; `None` for none.
+    columns: Option<Arc<[String]>>,
+}
+
+/// What is stored of a document beside its ids.
+#[derive(Debug, Default)]
+pub(crate) struct StoredNotes {
+    /// Which of its ids are not learned from, counted from its first.
+    pub(crate) mask: Mask,
+    pub(crate) columns: CarriedColumns,
 }
 
 #[derive(Clone, Debug)]
@@ -56,13 +67,13 @@ pub(super) struct RemotePiece<'a> {
 }
 
 impl StoredSplit {
-    /// At how many places it is read at once: its ids, its index, and its masked ranges or the rest of either.
+    /// At how many places it is read at once: its ids, its index, and its notes or the rest of either.
     pub(crate) const PLACES: u64 = 3;
 
     /// All documents of a split of a local segment.
     pub(crate) fn mapped(segment: Arc<Segment>, number: usize) -> Self {
         let (row, width) = (segment.rows()[number], segment.width());
-        Self { bytes: Bytes::Mapped(segment, number), row, width, is_delivered: false }
+        Self { bytes: Bytes::Mapped(segment, number), row, width, is_delivered: false, columns: None }
     }
 
     /// The documents of a split that was stored after the hold-out was drawn: every reader takes all of them.
@@ -72,7 +83,12 @@ impl StoredSplit {
 
     /// All documents of a split of a segment in a store. It has to be [opened](Self::opened) before they are read.
     pub(super) fn remote(segment: Arc<RemoteSegment>, row: SplitRow, width: Width) -> Self {
-        Self { bytes: Bytes::Unopened(segment), row, width, is_delivered: false }
+        Self { bytes: Bytes::Unopened(segment), row, width, is_delivered: false, columns: None }
+    }
+
+    /// The same split, of whose columns these come along.
+    pub(crate) fn with_columns(self, columns: Option<Arc<[String]>>) -> Self {
+        Self { columns, ..self }
     }
 
     /// The same split, ready to be read. `open` opens a segment in a store by its number in the source.
@@ -88,20 +104,20 @@ impl StoredSplit {
     }
 
     /// If it is in a store, the number of its segment in the source, and the bytes there that are read side by side:
-    /// its index, its masked ranges, and its ids. The checksums are behind the last of the first two.
+    /// its index, its notes, and its ids. The checksums are behind the last of the first two.
     pub(crate) fn remote_ranges(&self) -> Option<(u32, Vec<Range<u64>>)> {
         let (Bytes::Unopened(segment) | Bytes::Opened(segment, _)) = &self.bytes else { return None };
         let (row, width, block) = (&self.row, self.width, BLOCK as u64);
-        let [index, masked, sums, end] =
-            [row.index_at(width), row.masked_at(width), row.sums_at(width), row.end(width)]
+        let [index, notes, sums, end] =
+            [row.index_at(width), row.notes_at(width), row.sums_at(width), row.end(width)]
                 .map(|at| at - row.at);
         // Whole blocks are read, and the block where one part ends is the first one of the next: it is in both ranges.
         let (begin, behind) =
             (|part: u64| part / block * block, |part: u64| part.next_multiple_of(block).min(sums));
         let ranges = match end {
             ..=TOGETHER => [0..end, 0..0, 0..0],
-            _ if row.masked == 0 => [begin(index)..end, 0..0, 0..behind(index)],
-            _ => [begin(index)..behind(masked), begin(masked)..end, 0..behind(index)],
+            _ if row.notes == 0 => [begin(index)..end, 0..0, 0..behind(index)],
+            _ => [begin(index)..behind(notes), begin(notes)..end, 0..behind(index)],
         };
         let ranges = ranges.into_iter().filter(|range| !range.is_empty());
         Some((segment.number, ranges.map(|range| row.at + range.start..row.at + range.end).collect()))
@@ -139,8 +155,21 @@ impl StoredSplit {
         self.row.ids as usize
     }
 
-    pub(crate) fn masked(&self) -> usize {
-        self.row.masked as usize
+    pub(crate) fn notes(&self) -> usize {
+        self.row.notes as usize
+    }
+
+    /// Whether some of its ids are not learned from.
+    pub(super) fn is_masked(&self) -> Result<bool> {
+        let (mut begin, documents) =
+            (EntryEnd::default(), if self.notes() > 0 { self.documents() } else { 0 });
+        for nth in 0..documents {
+            let end = self.entry(nth)?.end;
+            if !self.notes_on(&(std::mem::replace(&mut begin, end)..end), nth)?.mask.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// How many documents were skipped in all.
@@ -236,43 +265,57 @@ impl StoredSplit {
         ids.start as usize * self.width.bytes()..ids.end as usize * self.width.bytes()
     }
 
-    /// Returns which ids of a document are masked, counted from its first one. What is stored of it lies within `stored`.
-    pub(crate) fn mask(&self, stored: &Range<EntryEnd>, document: usize) -> Result<Mask> {
-        if stored.start.masked == stored.end.masked {
-            return Ok(Mask::default());
+    /// Returns the notes on a document. What is stored of it lies within `stored`.
+    pub(crate) fn notes_on(&self, stored: &Range<EntryEnd>, document: usize) -> Result<StoredNotes> {
+        if stored.start.notes == stored.end.notes && self.columns.is_none() {
+            return Ok(StoredNotes::default());
         }
-        let at = self.masked_at(stored, document)?;
+        let at = self.notes_at(stored, document)?;
+        let columns = self.columns.as_ref();
         match &self.bytes {
-            Bytes::Mapped(segment, number) => self.mask_of(segment.bytes(*number, at)?, stored, document),
+            Bytes::Mapped(segment, number) => {
+                self.notes_in(segment.bytes(*number, at)?, stored, document, columns)
+            }
             Bytes::Opened(segment, split) => {
-                self.mask_of(lock(split).masked(at, &segment.path)?, stored, document)
+                self.notes_in(lock(split).notes(at, &segment.path)?, stored, document, columns)
             }
             Bytes::Unopened(segment) => Err(unopened(segment)),
         }
     }
 
-    /// Where the masked ranges of a document are, in bytes from the split's beginning.
+    /// Where the notes on a document are, in bytes from the split's beginning.
     ///
     /// # Errors
     /// [`Error::Corpus`] if the split does not have them.
-    pub(crate) fn masked_at(&self, stored: &Range<EntryEnd>, document: usize) -> Result<Range<usize>> {
-        let Range { start: EntryEnd { masked: start, .. }, end: EntryEnd { masked: end, .. } } = *stored;
-        if start > end || u64::from(end) > self.row.masked {
-            return Err(self.wrong_mask(document));
+    pub(crate) fn notes_at(&self, stored: &Range<EntryEnd>, document: usize) -> Result<Range<usize>> {
+        let Range { start: EntryEnd { notes: start, .. }, end: EntryEnd { notes: end, .. } } = *stored;
+        if start > end || u64::from(end) > self.row.notes {
+            return Err(self.wrong_notes(document));
         }
-        let masked = (self.row.masked_at(self.width) - self.row.at) as usize;
-        Ok(masked + start as usize * MASKED..masked + end as usize * MASKED)
+        let notes = (self.row.notes_at(self.width) - self.row.at) as usize;
+        Ok(notes + start as usize * NOTE..notes + end as usize * NOTE)
     }
 
-    /// The mask of a document whose masked ranges some bytes hold.
+    /// The notes on a document that some bytes hold, with the wanted columns.
     ///
     /// # Errors
-    /// [`Error::Corpus`] if they are no ranges of this document, or are weighted, as this version knows no weights.
-    pub(crate) fn mask_of(&self, bytes: &[u8], stored: &Range<EntryEnd>, document: usize) -> Result<Mask> {
-        let ranges = masked_ranges(bytes, stored.start.ids..stored.end.ids);
+    /// [`Error::Corpus`] if they are no notes on this document, or are weighted, as this version knows no weights.
+    pub(crate) fn notes_in(
+        &self,
+        bytes: &[u8],
+        stored: &Range<EntryEnd>,
+        document: usize,
+        wanted: Option<&Arc<[String]>>,
+    ) -> Result<StoredNotes> {
+        let wrong = || self.wrong_notes(document);
+        let Notes { masked, columns } = notes(bytes, stored.start.ids..stored.end.ids).ok_or_else(wrong)?;
         let mut mask = Mask::default();
-        ranges.ok_or_else(|| self.wrong_mask(document))?.into_iter().for_each(|range| mask.mask(range));
-        Ok(mask)
+        masked.into_iter().for_each(|range| mask.mask(range));
+        let columns = wanted.map(|wanted| {
+            let columns = columns.and_then(|bytes| Columns::stored(bytes, &self.origin().columns, wanted));
+            columns.ok_or_else(wrong)
+        });
+        Ok(StoredNotes { mask, columns: columns.transpose()? })
     }
 
     /// Returns where the ids `range` of the split are among its [`stored_ids`](Self::stored_ids), after checking their
@@ -336,9 +379,9 @@ impl StoredSplit {
         Error::remove_and_prepare_again(self.path().display(), problem)
     }
 
-    fn wrong_mask(&self, document: usize) -> Error {
+    fn wrong_notes(&self, document: usize) -> Error {
         let problem = format!(
-            "the masked ids of document {document} of a split are wrong, or a newer version wrote them"
+            "what is stored of document {document} of a split beside its ids is wrong, or a newer version wrote it"
         );
         Error::remove_and_prepare_again(self.path().display(), problem)
     }

@@ -9,6 +9,8 @@ mod support;
 mod any_loader;
 /// Conversations that a template renders.
 mod chats;
+/// Columns that come along.
+mod columns;
 mod corpus;
 mod cursors;
 mod custom_documents;

@@ -23,6 +23,7 @@ mod support;
 
 mod check;
 mod cli;
+mod columns;
 mod compare;
 mod config;
 mod cost;

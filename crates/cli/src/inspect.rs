@@ -3,6 +3,7 @@
 //! - `mask`: what is learned from, shown and counted
 //! - `check`: the proof that it is the model's own turns
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
@@ -19,6 +20,7 @@ use mask::Shares;
 use super::words::count;
 use super::{ConfigArgs, RunConfig, nothing_held_out, print_json, print_line, progress};
 use millstream::batch::Piece;
+use millstream::document::ColumnValue;
 use millstream::loader::with_stored_tokenizer;
 #[cfg(feature = "train")]
 use millstream::trail;
@@ -33,7 +35,7 @@ Example: see what a chat is learned from, and prove it on a hundred batches
   millstream inspect configs/chat.toml --mask --check
 
 A piece is the part of a row that comes from one document. `from` and `to` are places in the row; `path`, `line` and
-`byte` say where the document begins. Batches are counted from 0. Training step s of the log, counted from 1, used the
+`byte` say where the document begins. Behind them stand its columns, if source.columns names any. Batches are counted from 0. Training step s of the log, counted from 1, used the
 train.accumulate batches before batch s * train.accumulate.
 
 With --batch the stream is opened at the nearest cursor before that batch: of --from if it is given, or
@@ -97,6 +99,8 @@ struct ShownPiece {
     path: String,
     line: u64,
     byte: u64,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    columns: BTreeMap<String, ColumnValue>,
 }
 
 pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
@@ -218,6 +222,7 @@ fn shown(batch: &Batch, with_mask: bool) -> Shown<'_> {
         path: batch.path(piece).display().to_string(),
         line: batch.line(piece),
         byte: piece.position.byte,
+        columns: batch.columns(piece).map(|(name, value)| (name.to_owned(), value.clone())).collect(),
     };
     Shown {
         batch: batch.number(),
@@ -264,11 +269,15 @@ fn title(batch: &Batch) -> String {
     )
 }
 
-/// Where a piece stands in its row, and where its document comes from.
+/// Where a piece stands in its row, where its document comes from, and the columns that came along.
 fn place(batch: &Batch, piece: &Piece) -> String {
     let line = batch.line(piece);
+    let columns = batch.columns(piece).map(|(name, value)| match value {
+        ColumnValue::Text(text) => format!(", {name} = {}", excerpt(text)),
+        other => format!(", {name} = {other}"),
+    });
     format!(
-        "  row {:>3} [{:>5}..{:>5}] {}{} ({} {}){}",
+        "  row {:>3} [{:>5}..{:>5}] {}{} ({} {}){}{}",
         piece.row,
         piece.from,
         piece.to,
@@ -277,5 +286,6 @@ fn place(batch: &Batch, piece: &Piece) -> String {
         batch.unit(piece),
         piece.position.byte,
         if piece.offset > 0 { format!(", from its token {}", piece.offset) } else { String::new() },
+        columns.collect::<String>(),
     )
 }

@@ -74,6 +74,11 @@ class Batch:
     def pieces(self) -> list[Piece]:
         """The runs of ids of one document each, by row and then by place."""
     @property
+    def columns(self) -> dict[str, list[str | int | float | bool | None]]:
+        """The columns that `source.columns` names: for each name a list with the value of each piece, in the order of
+        `pieces`. A value is a `str`, `int`, `float`, `bool` or `None`, which is also that of a piece whose source has no such
+        column."""
+    @property
     def shape(self) -> tuple[int, int]:
         """The shape of `ids`: rows, and ids in each."""
     @property
@@ -121,6 +126,9 @@ class Piece:
     @property
     def unit(self) -> str:
         """What `byte` counts: `byte`, `row` or `token`."""
+    @property
+    def columns(self) -> dict[str, str | int | float | bool | None]:
+        """The columns of its document that `source.columns` names, by their names."""
     @property
     def source(self) -> int | None:
         """Which source of the config it came from, from 0; `None` if it came from no file."""

@@ -91,6 +91,7 @@ impl<'a> ImportTarget<'a> {
         self.writer.document(&StoredDocument {
             ids: Some(&held),
             masked: &[],
+            columns: None,
             start: (place.start, 0),
             digest: digest(&id_bytes),
             share: 1.0,

@@ -7,16 +7,16 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{LOCK, TokenCache};
 use crate::room::{Held, make_room};
-use crate::segment::{BLOCK, Entry, MASKED, SUM};
+use crate::segment::{BLOCK, Entry, NOTE, SUM};
 use crate::shards::segments;
 
 /// Bytes that a write adds around its documents: headers, footers, zeros.
 const AROUND: usize = 512;
 
 impl TokenCache {
-    /// The most bytes that the ids of these documents take in a segment, with so many masked ranges.
-    pub(super) fn stored_bytes(&self, ids: usize, documents: usize, masked: usize) -> u64 {
-        let checked = ids * self.width.bytes() + documents * Entry::BYTES + masked * MASKED;
+    /// The most bytes that the ids of these documents take in a segment, with so many notes.
+    pub(super) fn stored_bytes(&self, ids: usize, documents: usize, notes: usize) -> u64 {
+        let checked = ids * self.width.bytes() + documents * Entry::BYTES + notes * NOTE;
         (checked + checked / BLOCK * SUM + AROUND) as u64
     }
 

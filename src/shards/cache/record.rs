@@ -13,9 +13,9 @@ use std::task::{Context, Poll, ready};
 use tokio::task::JoinHandle;
 
 use super::TokenCache;
-use crate::document::{Mask, SplitEvent};
+use crate::document::{CarriedColumns, Mask, SplitEvent};
 use crate::error::{Error, Result};
-use crate::segment::{SEGMENT_BYTES, SegmentWriter, StoredDocument};
+use crate::segment::{NOTE, SEGMENT_BYTES, SegmentWriter, StoredDocument};
 
 /// How many ids, or documents, are worth a write.
 const CHUNK_IDS: usize = 64 << 10;
@@ -51,8 +51,8 @@ struct Split {
 #[derive(Debug, Default)]
 struct Chunk {
     ids: Vec<u32>,
-    /// How many masked ranges the ids have.
-    masked: usize,
+    /// How many notes the documents have, in units.
+    notes: usize,
     /// The steps, each with the slot of its segment.
     steps: Vec<(usize, Step)>,
 }
@@ -70,6 +70,7 @@ enum Step {
     Document {
         ids: Range<usize>,
         mask: Mask,
+        columns: Option<Vec<u8>>,
         start: (u64, u64),
         text_bytes: usize,
     },
@@ -121,13 +122,14 @@ impl Recorder {
     }
 
     /// Takes the next document of the lane: the ordinal of its split, a function that appends its ids with nothing around
-    /// them, its mask in places of these ids, where it begins (byte, and line from 0 where lines are counted), and the
+    /// them, its mask in places of these ids, its columns, where it begins (byte, and line from 0 where lines are counted), and the
     /// length of its text.
     pub(crate) fn document(
         &mut self,
         split: u64,
         append_ids: impl FnOnce(&mut Vec<u32>),
         mask: Mask,
+        columns: &CarriedColumns,
         start: (u64, u64),
         text_bytes: usize,
     ) {
@@ -135,8 +137,10 @@ impl Recorder {
         let at = self.chunk.ids.len();
         append_ids(&mut self.chunk.ids);
         let ids = at..self.chunk.ids.len();
-        self.chunk.masked += mask.masked().len();
-        self.chunk.steps.push((slot, Step::Document { ids, mask, start, text_bytes }));
+        let columns = columns.as_ref().map(|columns| columns.store());
+        let of_columns = columns.as_ref().map_or(0, |bytes| 1 + bytes.len().div_ceil(NOTE));
+        self.chunk.notes += mask.masked().len() + of_columns;
+        self.chunk.steps.push((slot, Step::Document { ids, mask, columns, start, text_bytes }));
     }
 
     /// Notes that the tokenizer refused a document of a split. Each epoch must report it, so the split is not cached.
@@ -220,7 +224,7 @@ impl Out {
     }
 
     fn write_chunk(&self, chunk: &Chunk, writers: &mut Vec<Option<SegmentWriter>>) -> Result<()> {
-        let bytes = self.cache.stored_bytes(chunk.ids.len(), chunk.steps.len(), chunk.masked);
+        let bytes = self.cache.stored_bytes(chunk.ids.len(), chunk.steps.len(), chunk.notes);
         if !self.cache.takes(bytes) {
             self.finish(writers)?;
             self.cache.close(match self.cache.directory.is_dir() {
@@ -235,12 +239,13 @@ impl Out {
             }
             let writer = &mut writers[*slot];
             match step {
-                Step::Document { ids, mask, start, text_bytes } => {
+                Step::Document { ids, mask, columns, start, text_bytes } => {
                     let (ids, masked) = (Some(&chunk.ids[ids.clone()]), mask.masked());
                     let (start, text_bytes, digest, share) = (*start, *text_bytes, DELIVERED, 1.0);
                     self.begun(writer)?.document(&StoredDocument {
                         ids,
                         masked,
+                        columns: columns.as_deref(),
                         start,
                         digest,
                         share,
@@ -319,7 +324,9 @@ mod tests {
         (0..2).for_each(|split| recorder.event(SplitEvent::Begin { split, number: 10 + split as u32 }));
         for (start, ((ids, _), mask)) in (0..).zip(documents.iter().zip(&masks)) {
             let append = |into: &mut Vec<u32>| into.extend_from_slice(ids);
-            (0..2).for_each(|split| recorder.document(split, append, mask.clone(), (start, 0), ids.len()));
+            (0..2).for_each(|split| {
+                recorder.document(split, append, mask.clone(), &None, (start, 0), ids.len())
+            });
         }
         (0..2).for_each(|split| recorder.event(SplitEvent::End { split }));
         drop(recorder);
@@ -329,9 +336,9 @@ mod tests {
             for (nth, mask) in masks.iter().enumerate() {
                 let end = tokens.entry(nth).expect("an entry").end;
                 let stored = std::mem::replace(&mut before, end)..end;
-                assert_eq!(&tokens.mask(&stored, nth).expect("a mask"), mask);
+                assert_eq!(&tokens.notes_on(&stored, nth).expect("notes").mask, mask);
             }
-            assert_eq!((tokens.documents(), tokens.masked()), (4, 4));
+            assert_eq!((tokens.documents(), tokens.notes()), (4, 4));
         }
     }
 }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
+use crate::document::ColumnValue;
 use crate::segment::{SegmentWriter, StoredDocument};
 use crate::shards::{Piece, ScatteredSums, SegmentRange};
 use crate::store::Local;
@@ -16,7 +17,7 @@ const IDENTITY: [u8; 32] = [7; 32];
 type Ids = Vec<(u32, bool)>;
 
 fn origin() -> IdsOrigin {
-    IdsOrigin { tokenizer: "t".into(), is_rendered: true }
+    IdsOrigin { tokenizer: "t".into(), is_rendered: true, columns: ["n".to_owned(), "url".to_owned()].into() }
 }
 
 fn mask(ids: &Ids) -> Mask {
@@ -27,7 +28,7 @@ fn mask(ids: &Ids) -> Mask {
 
 fn write(writer: &mut SegmentWriter, start: u64, ids: &[u32], masked: &[Range<usize>]) {
     let (start, digest, share, text_bytes) = ((start, 0), 0, 1.0, ids.len());
-    let document = StoredDocument { ids: Some(ids), masked, start, digest, share, text_bytes };
+    let document = StoredDocument { ids: Some(ids), masked, columns: None, start, digest, share, text_bytes };
     writer.document(&document).expect("written");
 }
 
@@ -80,7 +81,7 @@ fn read(split: &StoredSplit) -> Vec<(Vec<u32>, Mask)> {
     let documents = places.into_iter().zip(&stored).enumerate().map(|(nth, (place, stored))| {
         let mut ids = Vec::new();
         all.append(place, &mut ids);
-        (ids, split.mask(stored, nth).expect("a mask"))
+        (ids, split.notes_on(stored, nth).expect("notes").mask)
     });
     documents.collect()
 }
@@ -88,7 +89,7 @@ fn read(split: &StoredSplit) -> Vec<(Vec<u32>, Mask)> {
 /// The masks of some documents, read in any order.
 fn scattered(written: &Written, split: &StoredSplit, order: &[usize]) -> Vec<Mask> {
     let stored = stored(split);
-    let at = |nth: usize| split.masked_at(&stored[nth], nth).expect("a place");
+    let at = |nth: usize| split.notes_at(&stored[nth], nth).expect("a place");
     let pieces: Vec<_> = order.iter().map(|&nth| Piece { tokens: split, bytes: at(nth) }).collect();
     let file = std::fs::read(&written.path).expect("read");
     let fetch = |ranges: Vec<SegmentRange>| {
@@ -98,7 +99,7 @@ fn scattered(written: &Written, split: &StoredSplit, order: &[usize]) -> Vec<Mas
     let masks = RefCell::new(Vec::new());
     let each = |number: usize, bytes: &[u8]| {
         let nth = order[number];
-        masks.borrow_mut().push(split.mask_of(bytes, &stored[nth], nth)?);
+        masks.borrow_mut().push(split.notes_in(bytes, &stored[nth], nth, None)?.mask);
         Ok(())
     };
     ScatteredSums::default().read(&pieces, fetch, each).expect("read");
@@ -151,6 +152,44 @@ proptest! {
     }
 
     #[test]
+    fn columns_are_read_as_they_were_written(
+        documents in prop::collection::vec((prop::collection::vec(any::<bool>(), 0..6), any::<i64>(), ".{0,40}"), 1..6),
+        times in prop::sample::select(vec![1, 2, 400]),
+        wants in prop::sample::subsequence(vec!["n", "url"], 0..=2).prop_shuffle(),
+    ) {
+        let all = origin().columns;
+        let documents: Vec<_> = documents.iter().cycle().take(documents.len() * times).collect();
+        let of = |masks: &[bool]| mask(&masks.iter().map(|is_masked| (7, *is_masked)).collect());
+        let written = Written::new(Width::Two, |writer| {
+            for (start, (masks, number, url)) in (0..).zip(&documents) {
+                let values = vec![ColumnValue::Integer((*number).into()), ColumnValue::Text(url.as_str().into())];
+                let (mask, columns) = (of(masks), Columns::new(&all, values).store());
+                let ids = Some(&vec![7; masks.len()][..]);
+                let (masked, columns, start) = (mask.masked(), Some(&columns[..]), (start, 0));
+                let document = StoredDocument { ids, masked, columns, start, digest: 0, share: 1.0, text_bytes: 1 };
+                writer.document(&document).expect("written");
+            }
+            writer.split(0).expect("written");
+        });
+        let wanted: Arc<[String]> = wants.iter().map(|name| (*name).to_owned()).collect();
+        for split in written.splits().concat() {
+            let split = split.with_columns(Some(wanted.clone()));
+            prop_assert_eq!(split.is_masked().expect("read"), documents.iter().any(|(masks, ..)| masks.contains(&true)));
+            for (nth, stored) in stored(&split).iter().enumerate() {
+                let (masks, number, url) = documents[nth];
+                let notes = split.notes_on(stored, nth).expect("notes");
+                prop_assert_eq!(notes.mask, of(masks));
+                let columns = notes.columns.expect("columns");
+                let found: Vec<_> = columns.iter().map(|(name, value)| (name, value.to_string())).collect();
+                let value = |name: &str| if name == "n" { number.to_string() } else { url.clone() };
+                prop_assert_eq!(found, wants.iter().map(|name| (*name, value(name))).collect::<Vec<_>>());
+            }
+            let other = split.with_columns(Some(["other".to_owned()].into()));
+            prop_assert!(other.notes_on(&stored(&other)[0], 0).is_err());
+        }
+    }
+
+    #[test]
     fn what_is_read_side_by_side_of_a_split_is_requested_as_one_range_each(
         documents in 0_usize..9000,
         ids in 0_usize..40,
@@ -164,7 +203,7 @@ proptest! {
         let row = written.segment.rows()[0];
         let (_, planned) = written.splits()[0][1].remote_ranges().expect("it is in a store");
         prop_assert!(planned.iter().all(|range| row.at <= range.start && range.end <= row.end(Width::Two)));
-        let parts = [row.at, row.index_at(Width::Two), row.masked_at(Width::Two), row.sums_at(Width::Two)];
+        let parts = [row.at, row.index_at(Width::Two), row.notes_at(Width::Two), row.sums_at(Width::Two)];
         let block = BLOCK as u64;
         for part in parts.windows(2).filter(|part| part[0] < part[1]) {
             // Whole blocks are read.
@@ -182,7 +221,7 @@ proptest! {
             writer.split(0).expect("written");
         });
         let row = written.segment.rows()[0];
-        let [begin, end] = [row.masked_at(Width::Two), row.sums_at(Width::Two)].map(|at| at as usize);
+        let [begin, end] = [row.notes_at(Width::Two), row.sums_at(Width::Two)].map(|at| at as usize);
         let mut bytes = std::fs::read(&written.path).expect("read");
         let at = begin + at.index(end - begin);
         prop_assume!(bytes[at] != value);
@@ -194,8 +233,8 @@ proptest! {
         let damaged = Written { _directory: directory, path, segment };
         for split in damaged.splits().concat() {
             // The index may be in the same block.
-            let stored = EntryEnd { ids: 450, masked: 100 }..EntryEnd { ids: 459, masked: 102 };
-            let error = split.mask(&stored, 50).expect_err("damage").to_string();
+            let stored = EntryEnd { ids: 450, notes: 100 }..EntryEnd { ids: 459, notes: 102 };
+            let error = split.notes_on(&stored, 50).expect_err("damage").to_string();
             prop_assert!(error.contains("does not have its checksum"), "{error}");
             prop_assert!(split.verify().is_err());
         }
@@ -212,15 +251,15 @@ fn ranges_that_are_not_of_their_document_are_refused() {
     for split in written.splits().concat() {
         split.verify().expect("its blocks are as they were written");
         for (nth, stored) in stored(&split).iter().enumerate() {
-            let error = split.mask(stored, nth).expect_err("no ranges of it").to_string();
-            assert!(
-                error.contains(&format!("the masked ids of document {nth} of a split are wrong")),
-                "{error}"
-            );
+            let error = split.notes_on(stored, nth).expect_err("no ranges of it").to_string();
+            let expected = format!("what is stored of document {nth} of a split beside its ids is wrong");
+            assert!(error.contains(&expected), "{error}");
             assert!(error.contains(&written.path.display().to_string()), "{error}");
         }
-        let beyond = EntryEnd { ids: 40, masked: 8 }..EntryEnd { ids: 40, masked: 9 };
-        assert!(split.mask(&beyond, 4).is_err() && split.masked_at(&(beyond.end..beyond.start), 4).is_err());
+        let beyond = EntryEnd { ids: 40, notes: 8 }..EntryEnd { ids: 40, notes: 9 };
+        assert!(
+            split.notes_on(&beyond, 4).is_err() && split.notes_at(&(beyond.end..beyond.start), 4).is_err()
+        );
     }
 }
 
@@ -232,7 +271,7 @@ fn texts_without_masks_have_no_more_bytes() {
         writer.split(0).expect("written");
     });
     let row = written.segment.rows()[0];
-    assert_eq!((row.masked, row.masked_at(Width::Two)), (0, row.sums_at(Width::Two)));
+    assert_eq!((row.notes, row.notes_at(Width::Two)), (0, row.sums_at(Width::Two)));
     assert_eq!(row.sums_at(Width::Two) - row.at, 50 * (2 * 100 + 48));
     assert_eq!(Entry::BYTES, 48);
 }
@@ -247,6 +286,6 @@ fn a_split_that_is_given_up_leaves_no_mask_behind() {
     });
     for split in written.splits().concat() {
         assert_eq!(read(&split), [(vec![4, 5], Mask::default())]);
-        assert_eq!(split.masked(), 0);
+        assert_eq!(split.notes(), 0);
     }
 }

@@ -10,6 +10,7 @@ use super::patterns::{self, expanded};
 use crate::config::{DocumentKind, SourceConfig, SourceKind, TokenizerConfig};
 use crate::error::{Error, Result};
 use crate::shards::{ShardPlace, ShardSet, Shards};
+use crate::source::excerpt::listed;
 use crate::source::rendering::Rendering;
 use crate::store::{Stores, pinned};
 use crate::tasks::blocking;
@@ -59,6 +60,18 @@ fn resolved(key: &str, config: &SourceConfig, stores: &Arc<Stores>) -> Result<Re
     let places = places.collect::<Result<Vec<_>>>()?.concat();
     let shards = ShardSet::open(&places)?;
     let made_of = |shards: &Shards| shards.manifest().source.clone();
+    for shards in shards.all() {
+        let stored = made_of(shards).columns;
+        if let Some(missing) = config.columns.iter().find(|name| !stored.contains(name)) {
+            let place = shards.place().path().display();
+            let there = match stored.is_empty() {
+                true => format!("{place} was prepared without columns"),
+                false => format!("{place} has the columns {}, and not {missing}", listed(&stored)),
+            };
+            let problem = format!("{there}; prepare it again, with source.columns");
+            return Err(Error::config(format!("{key}.columns"), problem));
+        }
+    }
     // The run decides how often and how much of it is read.
     let settings = SourceConfig {
         name: config.name.clone(),
@@ -73,7 +86,8 @@ fn resolved(key: &str, config: &SourceConfig, stores: &Arc<Stores>) -> Result<Re
         false => DocumentKind::Line,
     };
     // No file is opened; it only matters whether some files are one document each.
-    let reads = SourceConfig { document, on_error: config.on_error, ..SourceConfig::default() };
+    let (on_error, columns) = (config.on_error, config.columns.clone());
+    let reads = SourceConfig { document, on_error, columns, ..SourceConfig::default() };
     Ok(Resolved { reads, settings, origin: Origin::Shards(Arc::new(shards)) })
 }
 

@@ -9,9 +9,9 @@ use super::stored::{self, StoredDocument};
 use super::texts::Texts;
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
-use crate::document::{Mask, SplitEvent};
+use crate::document::{CarriedColumns, Mask, SplitEvent};
 use crate::segment::{Entry, EntryEnd};
-use crate::shards::StoredSplit;
+use crate::shards::{StoredNotes, StoredSplit};
 use crate::source::interleave::{DocumentKey, Scale};
 use crate::source::split::Split;
 use crate::source::window::{Window, WindowPiece};
@@ -40,6 +40,7 @@ struct StoredEntry {
     entry: Entry,
     begin: EntryEnd,
     range: Range<usize>,
+    columns: CarriedColumns,
 }
 
 /// A split that has some of the documents.
@@ -106,9 +107,9 @@ impl Gathered {
 
     /// Adds the next document of split `ordinal`.
     pub(crate) fn add_stored(&mut self, ordinal: u64, found: FoundTokens) {
-        let FoundTokens { entry, begin, range, mask } = found;
+        let FoundTokens { entry, begin, range, notes: StoredNotes { mask, columns } } = found;
         let nth = self.entries.len();
-        self.entries.push(StoredEntry { entry, begin, range });
+        self.entries.push(StoredEntry { entry, begin, range, columns });
         if !mask.is_empty() {
             self.masks.push((nth, mask));
         }
@@ -249,7 +250,7 @@ impl Gathered {
             let of = &splits[nth];
             note_before(ready, &mut group);
             if let (true, Some(tokens), (Some(origin), _)) = (is_stored, &of.tokens, origins[nth]) {
-                let StoredEntry { entry, range, .. } = &entries[index as usize];
+                let StoredEntry { entry, range, columns, .. } = &entries[index as usize];
                 let mut sample = 0;
                 if tokens.origin().is_rendered {
                     let is_of_record = |other: Option<&Ready>| {
@@ -261,8 +262,8 @@ impl Gathered {
                     number = if goes_on { number + 1 } else { of.before(entry.start.0) + 1 };
                     sample = if is_of_record(order.get(ready + 1)) { number as u32 } else { 0 };
                 }
-                let found =
-                    StoredDocument { entry, range: range.clone(), split: of.split, of: origin, sample };
+                let (range, split, columns) = (range.clone(), of.split, columns.clone());
+                let found = StoredDocument { entry, range, split, of: origin, sample, columns };
                 stored::deliver(grouper, tokens, found, cursor, &mut group);
                 continue;
             }

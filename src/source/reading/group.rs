@@ -202,6 +202,11 @@ impl Group {
         self.items.push(item);
     }
 
+    /// Has columns come along with document `nth`.
+    pub(crate) fn carry(&mut self, nth: usize, columns: CarriedColumns) {
+        self.items[nth].columns = columns;
+    }
+
     /// Counts a document of origin `of` that begins at `start` and is skipped.
     pub(crate) fn skip(&mut self, cursor: &mut LaneCursor, of: u32, start: Boundary) {
         cursor.skipped += 1;

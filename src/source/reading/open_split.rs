@@ -6,10 +6,9 @@ use std::path::Path;
 use super::framed::{self, ReadLimits, Taken};
 use super::group::no_sample;
 use super::stored::StepRoom;
-use crate::document::Mask;
 use crate::error::{Error, Result};
 use crate::segment::{Entry, EntryEnd, StoredText};
-use crate::shards::StoredSplit;
+use crate::shards::{StoredNotes, StoredSplit};
 use crate::source::formats::Opened;
 use crate::source::formats::records::Stop;
 use crate::source::framing::{Boundary, Framer};
@@ -60,9 +59,9 @@ pub(crate) struct FoundTokens {
     pub(crate) entry: Entry,
     /// Where the document before it ends.
     pub(crate) begin: EntryEnd,
-    /// Where its ids are in the segment, and which are masked, counted from its first.
+    /// Where its ids are in the segment, and what is stored beside them.
     pub(crate) range: Range<usize>,
-    pub(crate) mask: Mask,
+    pub(crate) notes: StoredNotes,
 }
 
 /// A document longer than may be read at once: its scan, and how far the file has been read.
@@ -189,15 +188,15 @@ impl OpenSplit {
             if entry.start.0 >= until || !rest.admits(entry.end.since(*end)) && !goes_on {
                 break;
             }
-            let (range, mask) = match entry.text {
+            let (range, notes) = match entry.text {
                 StoredText::Bytes(_) => {
-                    (tokens.place(end.ids..entry.end.ids)?, tokens.mask(&(*end..entry.end), *nth)?)
+                    (tokens.place(end.ids..entry.end.ids)?, tokens.notes_on(&(*end..entry.end), *nth)?)
                 }
-                StoredText::Failed | StoredText::Skipped => (0..0, Mask::default()),
+                StoredText::Failed | StoredText::Skipped => (0..0, StoredNotes::default()),
             };
             let begin = std::mem::replace(end, entry.end);
             *nth += 1;
-            add(FoundTokens { entry, begin, range, mask });
+            add(FoundTokens { entry, begin, range, notes });
         }
         self.find_stored()
     }

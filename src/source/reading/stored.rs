@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::group::{Group, Grouper, Item};
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
-use crate::document::{Marks, Mask, RenderedMarks, Slab, SlabContent};
+use crate::document::{CarriedColumns, Marks, Mask, RenderedMarks, Slab, SlabContent};
 use crate::segment::{Entry, StoredText};
 use crate::shards::StoredSplit;
 use crate::source::framing::Boundary;
@@ -20,8 +20,8 @@ mod tests;
 /// The notes on one document take as much memory as this many ids.
 const PLACE_IDS: usize = 32;
 
-/// A masked range takes as much memory as this many ids, while it is put in order and then in its slab.
-const MASKED_IDS: usize = 8;
+/// A note takes as much memory as this many ids, while it is put in order and then in its slab.
+const NOTE_IDS: usize = 8;
 
 /// The smallest step, in ids. Stored ids take nothing from the budget, which sets the size of slabs.
 const LEAST_STEP: usize = 16 << 10;
@@ -44,9 +44,9 @@ impl StepRoom {
         self.ids
     }
 
-    /// Whether a document of so many ids and masked ranges fits into this step. The first always does.
-    pub(crate) fn admits(&mut self, (ids, masked): (usize, usize)) -> bool {
-        let ids = ids.saturating_add(PLACE_IDS).saturating_add(masked.saturating_mul(MASKED_IDS));
+    /// Whether a document of so many ids and notes fits into this step. The first always does.
+    pub(crate) fn admits(&mut self, (ids, notes): (usize, usize)) -> bool {
+        let ids = ids.saturating_add(PLACE_IDS).saturating_add(notes.saturating_mul(NOTE_IDS));
         let is_admitted = ids <= self.ids || !self.is_begun;
         if is_admitted {
             (self.ids, self.is_begun) = (self.ids.saturating_sub(ids), true);
@@ -58,7 +58,7 @@ impl StepRoom {
 /// How much of the room of steps all documents of a split take, in bytes.
 pub(crate) fn step_bytes(tokens: &StoredSplit) -> usize {
     let notes = tokens.documents().saturating_mul(PLACE_IDS);
-    let ids = tokens.ids().saturating_add(notes).saturating_add(tokens.masked().saturating_mul(MASKED_IDS));
+    let ids = tokens.ids().saturating_add(notes).saturating_add(tokens.notes().saturating_mul(NOTE_IDS));
     ids.saturating_mul(size_of::<u32>())
 }
 
@@ -73,6 +73,7 @@ pub(crate) struct StoredDocument<'a> {
     pub(crate) of: u32,
     /// As in [`Item`].
     pub(crate) sample: u32,
+    pub(crate) columns: CarriedColumns,
 }
 
 /// Appends a document, or leaves it out.
@@ -84,7 +85,7 @@ pub(crate) fn deliver(
     cursor: &mut LaneCursor,
     group: &mut Group,
 ) {
-    let StoredDocument { entry, range, split, of, sample } = document;
+    let StoredDocument { entry, range, split, of, sample, columns } = document;
     let (byte, line) = entry.start;
     let start = Boundary { byte, line };
     if entry.text == StoredText::Skipped {
@@ -100,7 +101,7 @@ pub(crate) fn deliver(
     // A document that the tokenizer failed on was delivered, but has no ids.
     if let StoredText::Bytes(text_bytes) = entry.text {
         let (text_bytes, share) = (text_bytes as usize, entry.share);
-        group.append(cursor, Item { range, text_bytes, start, share, of, sample, columns: None });
+        group.append(cursor, Item { range, text_bytes, start, share, of, sample, columns });
     }
     cursor.documents += 1;
 }

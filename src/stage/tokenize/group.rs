@@ -96,7 +96,7 @@ impl Encoded {
                     let Position { byte, line, .. } = item.position;
                     let start = (byte, line.saturating_sub(1));
                     let mask = self.arenas[*arena].mask_of(&own).unwrap_or_default();
-                    recorder.document(item.cursor.split, append, mask, start, item.text_bytes);
+                    recorder.document(item.cursor.split, append, mask, &item.columns, start, item.text_bytes);
                 }
                 Err(refused) => recorder.refused(refused.split),
             }

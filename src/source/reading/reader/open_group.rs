@@ -357,7 +357,10 @@ impl Reader {
     /// The stored tokens of split `number`, in token shards or in the cache.
     pub(super) fn tokens_at(&self, number: u32) -> Result<Option<StoredSplit>> {
         let stored = self.corpus().open_tokens(number, &self.opener)?;
-        Ok(stored.or_else(|| self.cached.as_ref()?.tokens(number)))
+        let carried = self.corpus().format(self.corpus().split(number).file).carried.as_ref();
+        let columns = carried.map(|carried| carried.names.clone());
+        let stored = stored.or_else(|| self.cached.as_ref()?.tokens(number));
+        Ok(stored.map(|tokens| tokens.with_columns(columns)))
     }
 
     /// How many documents an epoch may skip, in the source of a file.

@@ -52,7 +52,7 @@ impl Found<'_> {
         self.before.map_or_else(EntryEnd::default, |before| before.end)..self.entry.end
     }
 
-    /// How many ids and masked ranges it has.
+    /// How many ids and notes it has.
     fn size(&self) -> (usize, usize) {
         let Range { start, end } = self.stored();
         end.since(start)
@@ -197,24 +197,27 @@ impl Reader {
             }
             at.documents += 1;
         }
-        // The masks are requested with the ids, behind all of them.
-        let mut masked = Vec::new();
+        // The notes are requested with the ids, behind all of them.
+        let mut noted = Vec::new();
         for (number, (.., document)) in
             cursors.iter().enumerate().filter(|(_, (.., found))| found.size().1 > 0)
         {
-            let bytes = document.tokens.masked_at(&document.stored(), document.nth)?;
+            let bytes = document.tokens.notes_at(&document.stored(), document.nth)?;
             wanted.push(Piece { tokens: document.tokens, bytes });
-            masked.push(number);
+            noted.push(number);
         }
         let first_slab = group.next_slab();
         let mut slabs: Vec<HeldSlab> = Vec::new();
         let mut places = Vec::with_capacity(cursors.len());
         shards.sums().read(&wanted, fetch, |number, bytes| {
-            if let Some(&number) = number.checked_sub(cursors.len()).and_then(|nth| masked.get(nth)) {
+            if let Some(&number) = number.checked_sub(cursors.len()).and_then(|nth| noted.get(nth)) {
                 let (.., document) = &cursors[number];
-                let mask = document.tokens.mask_of(bytes, &document.stored(), document.nth)?;
+                let carried = corpus.format(document.split.file).carried.as_ref();
+                let wanted = carried.map(|carried| &carried.names);
+                let notes = document.tokens.notes_in(bytes, &document.stored(), document.nth, wanted)?;
                 let (slab, at): (usize, usize) = places[number];
-                slabs[slab].mask.append(&mask, 0..document.size().0, at);
+                slabs[slab].mask.append(&notes.mask, 0..document.size().0, at);
+                group.carry(number, notes.columns);
                 return Ok(());
             }
             let (cursor, place, text_bytes, Found { tokens, split, entry, .. }) = &cursors[number];

@@ -49,6 +49,7 @@ fn write(directory: &Path, task: Task, splits: &[Vec<Ids>], all: &mut HashMap<(u
             let stored = crate::segment::StoredDocument {
                 ids: Some(&ids),
                 masked: mask.masked(),
+                columns: None,
                 start,
                 digest,
                 share,
@@ -129,12 +130,12 @@ proptest! {
 
 #[test]
 fn a_step_of_tiny_documents_ends() {
-    let each = |ids: usize, masked: usize| LEAST_STEP / (PLACE_IDS + ids + MASKED_IDS * masked);
-    for (ids, masked, most) in
+    let each = |ids: usize, notes: usize| LEAST_STEP / (PLACE_IDS + ids + NOTE_IDS * notes);
+    for (ids, notes, most) in
         [(0, 0, each(0, 0)), (1, 0, each(1, 0)), (9, 4, each(9, 4)), (LEAST_STEP, 0, 1), (1, LEAST_STEP, 1)]
     {
         let mut rest = StepRoom::new(1);
-        let admitted = (0..LEAST_STEP).take_while(|_| rest.admits((ids, masked))).count();
-        assert_eq!(admitted, most, "of {ids} ids and {masked} masked ranges");
+        let admitted = (0..LEAST_STEP).take_while(|_| rest.admits((ids, notes))).count();
+        assert_eq!(admitted, most, "of {ids} ids and {notes} notes");
     }
 }
