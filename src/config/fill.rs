@@ -13,7 +13,7 @@ use super::keys::{self, Section, TRAINER};
 use super::tree::shown;
 use crate::error::{Error, Result};
 
-/// Fills the loader's part of a config. Tables of a trainer are its own.
+/// Fills the loader's part of a config, with a source for each value of `mixture.by`. Tables of a trainer are its own.
 ///
 /// # Errors
 /// As [`fill`].
@@ -22,7 +22,7 @@ pub fn fill_loader(values: &Value, sections: fn() -> Vec<Section>) -> Result<Con
     if let Value::Object(tables) = &mut values {
         tables.retain(|name, _| !TRAINER.contains(&name.as_str()));
     }
-    fill(&values, sections)
+    fill::<Config>(&values, sections)?.with_sources_by_value()
 }
 
 /// Fills a struct. What an unknown key may have meant is looked for in all sections, the first of which is the top.

@@ -8,6 +8,8 @@ use super::SourceConfig;
 use super::bounds::{Bounded, Limit, Number, POSITIVE, WEIGHT, require};
 use crate::error::{Error, Result};
 
+mod by;
+
 /// How the sources' weights become shares, and when they change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = super::bounds::describe::<MixtureConfig>))]
@@ -15,6 +17,15 @@ use crate::error::{Error, Result};
 pub struct MixtureConfig {
     /// Weights are raised to the power of 1/temperature: above 1, small sources come more often.
     pub temperature: f64,
+    /// A column or field, such as `lang`: documents with one value of it are mixed as a source of their own, with that
+    /// value's weight. They are chosen as by `where`, so each value reads the files for itself. There is one `[[source]]`
+    /// then, without a weight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// The weights of that column's values; documents with other values are left out. If all of these are numbers, or all
+    /// are `true` or `false`, so is the column.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub weights: BTreeMap<String, f64>,
     /// Changes of the weights, each from a batch on.
     pub changes: Vec<MixtureChange>,
 }
@@ -26,13 +37,13 @@ pub struct MixtureConfig {
 pub struct MixtureChange {
     /// The first batch with these weights.
     pub batch: u64,
-    /// The weights of all sources, by name.
+    /// The weights of all sources, by name; with `by` those of all values.
     pub weights: BTreeMap<String, f64>,
 }
 
 impl Default for MixtureConfig {
     fn default() -> Self {
-        Self { temperature: 1.0, changes: Vec::new() }
+        Self { temperature: 1.0, by: None, weights: BTreeMap::new(), changes: Vec::new() }
     }
 }
 

@@ -44,6 +44,7 @@ pub fn stay_at_commits(cursor: &Cursor) {
 pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
     let LoaderBuilder { config, custom_source, task, tokenizer, cursor, side, on_demand, stages, .. } =
         builder;
+    let config = config.with_sources_by_value()?;
     config.validate()?;
     if let Some(cursor) = &cursor {
         stay_at_commits(cursor);

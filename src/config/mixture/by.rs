@@ -1,0 +1,82 @@
+//! `mixture.by`: each value of a column is mixed as a source of its own.
+
+use std::collections::BTreeMap;
+
+use super::{MixtureChange, MixtureConfig};
+use crate::config::{Config, SourceConfig};
+use crate::error::{Error, Result};
+
+impl Config {
+    /// The same config with a source for each value of the column that `mixture.by` names: that of the config, reduced by
+    /// `where` to the documents with this value. Without that key nothing changes. Configs that are read from files, and
+    /// those that a loader is built from, go through it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if there is no source to take apart, or more than one, or if no value has a weight.
+    pub fn with_sources_by_value(self) -> Result<Self> {
+        let MixtureConfig { by, weights, changes, temperature } = self.mixture;
+        let Some(by) = by else {
+            if !weights.is_empty() {
+                let problem = "they are the weights of a column's values, and no column is named; name it in \
+                               mixture.by, or give each source a weight";
+                return Err(Error::config("mixture.weights", problem));
+            }
+            return Ok(Self { mixture: MixtureConfig { by, weights, changes, temperature }, ..self });
+        };
+        let [source] = &self.sources[..] else {
+            let problem = format!(
+                "it takes one source apart by {by:?}, and there are {}; leave it out, or name all paths in one source",
+                self.sources.len()
+            );
+            return Err(Error::config("mixture.by", problem));
+        };
+        if !source.kind.takes("where") {
+            let problem = format!("a source of kind {} has no columns; give each set of files a [[source]]", source.kind);
+            return Err(Error::config("mixture.by", problem));
+        }
+        if source.name.is_some() || source.weight.is_some() {
+            let problem = "a source that mixture.by takes apart has the values' names and weights; remove it";
+            let key = if source.name.is_some() { "source.0.name" } else { "source.0.weight" };
+            return Err(Error::config(key, problem));
+        }
+        if weights.is_empty() {
+            let problem =
+                format!("no value of {by:?} has a weight; give some, such as {{ en = 3.0, de = 1.0 }}");
+            return Err(Error::config("mixture.weights", problem));
+        }
+        // Where a column of numbers is compared with a text, the files are refused.
+        let are = |is_such: fn(&str) -> bool| weights.keys().all(|value| is_such(value));
+        let are_literals = are(|value| value.parse::<f64>().is_ok_and(f64::is_finite))
+            || are(|value| matches!(value, "true" | "false"));
+        let of_value = |(value, weight): (&String, &f64)| {
+            let literal = if are_literals { value.clone() } else { quoted(value, '\'') };
+            let equal = format!("{} = {literal}", quoted(&by, '"'));
+            SourceConfig {
+                name: Some(name_of(value)),
+                weight: Some(*weight),
+                filter: Some(
+                    source.filter.as_ref().map_or(equal.clone(), |filter| format!("({filter}) and {equal}")),
+                ),
+                ..source.clone()
+            }
+        };
+        let sources = weights.iter().map(of_value).collect();
+        let renamed = |change: MixtureChange| MixtureChange {
+            weights: change.weights.into_iter().map(|(value, weight)| (name_of(&value), weight)).collect(),
+            ..change
+        };
+        let changes = changes.into_iter().map(renamed).collect();
+        let mixture = MixtureConfig { by: None, weights: BTreeMap::new(), changes, temperature };
+        Ok(Self { sources, mixture, ..self })
+    }
+}
+
+/// The name of a value's source: names have no dots.
+fn name_of(value: &str) -> String {
+    value.replace('.', "_")
+}
+
+/// A name or a text of SQL.
+fn quoted(text: &str, mark: char) -> String {
+    format!("{mark}{}{mark}", text.replace(mark, &format!("{mark}{mark}")))
+}
