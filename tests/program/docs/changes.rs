@@ -74,6 +74,11 @@ const RANKS: &[&str] = &[
 const FILE: &[&str] = &["tokenizer.kind=subwords", "tokenizer.path={data}/tokenizers/gate/gpt2.json"];
 const LEARNED: &[&str] =
     &["tokenizer.kind=subwords", "tokenizer.train={ vocab_size = 300, sample = '16MiB' }"];
+const BY: &[&str] = &[
+    "source=[{ kind = 'jsonl', field = 'text', paths = ['{here}/corpus.jsonl'] }]",
+    "mixture.by=r",
+    "mixture.weights={ 1 = 1, 2 = 3 }",
+];
 const CHANGE: &[&str] = &["mixture.changes=[{ batch = 9, weights = { a = 1, b = 3 } }]"];
 const BUDGET: &[&str] = &["pipeline.pack=pad", "pipeline.batch_tokens=64"];
 const ONCE: &[&str] = &["pipeline.epochs=1"];
@@ -159,6 +164,8 @@ const CHANGES: &[(&str, &[&str], &str)] = &[
     ("source.cache.path", CACHE, "source.0.cache.path={here}/others"),
     ("source.cache.limit", CACHE, "source.0.cache.limit=2GiB"),
     ("mixture.temperature", &["source.0.weight=3"], "mixture.temperature=2.0"),
+    ("mixture.by", BY, "mixture.by=q"),
+    ("mixture.weights", BY, "mixture.weights={ 1 = 2, 2 = 3 }"),
     ("mixture.changes[].batch", CHANGE, "mixture.changes.0.batch=10"),
     ("mixture.changes[].weights", CHANGE, "mixture.changes.0.weights={ a = 2, b = 1 }"),
     ("exclude.batches", &[], "exclude.batches=[[3, 4]]"),
@@ -302,7 +309,7 @@ fn write(directory: &Path) {
     for name in ["corpus.txt", "more.txt"] {
         fs::write(path(name), lines(|n| format!("line {n} of {}\n\n", n * n))).expect("text");
     }
-    let json = lines(|n| format!("{{\"text\": \"line {n}\", \"other\": \"o {n}\", \"q\": 2, \"r\": 1}}\n"));
+    let json = lines(|n| format!("{{\"text\": \"line {n}\", \"other\": \"o {n}\", \"q\": 2, \"r\": {}}}\n", n % 2 + 1));
     fs::write(path("corpus.jsonl"), json).expect("JSON lines");
     fs::write(path("corpus.csv"), "text\n".to_owned() + &lines(|n| format!("line {n}\n"))).expect("a table");
     let chat = |n: usize| {
