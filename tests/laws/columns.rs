@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use futures::{StreamExt, TryStreamExt};
 use millstream::config::{
@@ -17,6 +19,7 @@ use millstream::{Batch, Cursor, Document, Loader, Sequence, Tokens};
 use proptest::prelude::*;
 
 use crate::corpus::{block_on, configs, reread};
+use crate::support::tokenizers::before;
 
 /// The columns of the test, by their names in the files.
 const NAMES: [&str; 4] = ["score", "meta.url", "lang", "id"];
@@ -172,10 +175,17 @@ proptest! {
         // The first run writes the cache, and the second one reads it.
         let cache = TokenCacheConfig { path: directory.path().join("cache"), limit: ByteCount::mib(64) };
         config.sources = vec![SourceConfig { cache: Some(cache), ..source.clone() }];
-        for _ in 0..2 {
-            let cached = batches(builder(&config), None);
+        for is_cached in [false, true] {
+            let count: Arc<AtomicUsize> = Arc::default();
+            let counted = count.clone();
+            let tokenizer = before("bytes, counted", move |_| {
+                counted.fetch_add(1, Relaxed);
+                Ok(())
+            });
+            let cached = batches(Loader::builder(&config).with_tokenizer(tokenizer), None);
             prop_assert_eq!(ids(&cached), ids(&all));
             check(&cached, &known, &names)?;
+            prop_assert_eq!(count.load(Relaxed) == 0, is_cached);
         }
 
         // Shards have all columns; whoever reads them says which ones are wanted.

@@ -31,7 +31,10 @@ impl Config {
             return Err(Error::config("mixture.by", problem));
         };
         if !source.kind.takes("where") {
-            let problem = format!("a source of kind {} has no columns; give each set of files a [[source]]", source.kind);
+            let problem = format!(
+                "a source of kind {} has no columns; give each set of files a [[source]]",
+                source.kind
+            );
             return Err(Error::config("mixture.by", problem));
         }
         if source.name.is_some() || source.weight.is_some() {

@@ -309,7 +309,9 @@ fn write(directory: &Path) {
     for name in ["corpus.txt", "more.txt"] {
         fs::write(path(name), lines(|n| format!("line {n} of {}\n\n", n * n))).expect("text");
     }
-    let json = lines(|n| format!("{{\"text\": \"line {n}\", \"other\": \"o {n}\", \"q\": 2, \"r\": {}}}\n", n % 2 + 1));
+    let json = lines(|n| {
+        format!("{{\"text\": \"line {n}\", \"other\": \"o {n}\", \"q\": 2, \"r\": {}}}\n", n % 2 + 1)
+    });
     fs::write(path("corpus.jsonl"), json).expect("JSON lines");
     fs::write(path("corpus.csv"), "text\n".to_owned() + &lines(|n| format!("line {n}\n"))).expect("a table");
     let chat = |n: usize| {
