@@ -1,6 +1,7 @@
 //! The trait that every format implements, and its types.
 
 use std::fmt::Debug;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::records::{Damaged, Records, small_layout};
@@ -17,6 +18,11 @@ pub(crate) trait Format: Debug + Send + Sync {
     /// The shape of its documents, if it is framed text.
     fn shape(&self) -> Option<Shape> {
         None
+    }
+
+    /// Whether documents can be found from any byte of the file at this path on.
+    fn is_sought(&self, _: &Path) -> bool {
+        self.shape().is_some()
     }
 
     /// Whether a file has to be looked at before it can be cut. The first file of a source always is, so that a missing

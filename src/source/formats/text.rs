@@ -4,6 +4,7 @@
 //! A file is cut between documents, or between the frames of a compressed file.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -68,6 +69,10 @@ impl Text {
 impl Format for Text {
     fn shape(&self) -> Option<Shape> {
         Some(self.shape)
+    }
+
+    fn is_sought(&self, path: &Path) -> bool {
+        !self.can_be_array(path)
     }
 
     fn looks_at(&self, file: Candidate) -> bool {
@@ -162,10 +167,15 @@ pub(crate) fn head(content: &mut Content) -> Result<Vec<u8>> {
 }
 
 impl Text {
-    /// A file that is one JSON array. Only one with `.json` in its name can be, such as `a.json.gz`.
+    /// Whether the file at this path can be one JSON array: only one with `.json` in its name, such as `a.json.gz`.
+    fn can_be_array(&self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.is_json && name.split('.').skip(1).any(|part| part.eq_ignore_ascii_case("json"))
+    }
+
+    /// A file that is one JSON array.
     fn array(&self, stored: &Arc<dyn Stored>, counts_lines: bool) -> Result<Option<JsonArray>> {
-        let name = stored.path().file_name().unwrap_or_default().to_string_lossy();
-        if !self.is_json || !name.split('.').skip(1).any(|part| part.eq_ignore_ascii_case("json")) {
+        if !self.can_be_array(stored.path()) {
             return Ok(None);
         }
         let mut content = Content::open_within(stored.clone(), self.zstd_window)?;

@@ -261,7 +261,7 @@ impl Reader {
             return;
         }
         let corpus = self.corpus();
-        let is_text = corpus.format(file).format.shape().is_some();
+        let is_text = corpus.format(file).format.is_sought(corpus.files.path(file));
         let is_whole = is_text && !matches!(corpus.layouts[file as usize], Layout::Frames(_));
         let is_row = corpus.files[file as usize].unit == Unit::Row;
         // Where damage may have been passed over, only reading from the beginning passes it in the same place.
