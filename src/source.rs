@@ -24,7 +24,9 @@
 //! | `layout` | how one file is cut into splits |
 //! | `content` | a file's text: plain, compressed, standard input |
 //! | `interleave`, `window`, `split_size`, `rendering` | reading side by side; the result of one read; how finely a source is cut; texts from records |
-//! | `carried`, `cuts`, `excerpt`, `framing`, `json_path`, `problem`, `split` | types that all of them use |
+//! | `carried` | the values that are read beside a text |
+//! | `filter` | `where`: an expression over named values |
+//! | `cuts`, `excerpt`, `framing`, `json_path`, `problem`, `split` | types that all of them use |
 
 use std::fmt;
 use std::ops::Range;
@@ -48,6 +50,7 @@ mod cuts;
 mod describe;
 mod excerpt;
 mod facts;
+mod filter;
 mod formats;
 mod framing;
 mod interleave;

@@ -1,19 +1,24 @@
-//! What of a record comes along with its text, and where it is looked for beside the record: in the file's path.
+//! Values of a record that are read beside its text, and where they are looked for beside the record: in the file's path.
+//! Some come along with its document; `where` looks at others.
 //!
 //! Hive and its successors write partitions there: in `lang=en/part-0.parquet`, every row has the column `lang`.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::document::{ColumnValue, Columns};
+use super::filter::{Filter, Kind, Scalar};
+use super::problem::Problem;
+use crate::config::{SourceConfig, SourceKind};
+use crate::document::{CarriedColumns, ColumnValue, Columns};
+use crate::error::{Error, Result};
 
 /// What a record says beside its text.
 #[derive(Debug)]
 pub(crate) struct Metadata {
     /// The share of epochs that include it.
     pub(crate) share: f64,
-    /// The values of the columns that come along; `None` where the record has no such column. Empty if none come along.
-    pub(crate) values: Vec<Option<ColumnValue>>,
+    /// The values of the [names](Carried::names); `None` where the record has no such column. Empty if it has none of them.
+    pub(crate) values: Vec<Option<FieldValue>>,
 }
 
 impl Default for Metadata {
@@ -22,30 +27,144 @@ impl Default for Metadata {
     }
 }
 
-/// The columns that come along with the documents of a source.
-#[derive(Clone, Debug)]
+/// A named value of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FieldValue {
+    Value(ColumnValue),
+    /// Text that has no type, as in CSV: `where` reads it as a number beside a number.
+    Untyped(Box<str>),
+    /// A list, for example, by its name: `where` can ask only whether it is null.
+    Other(&'static str),
+}
+
+impl FieldValue {
+    pub(crate) const NULL: Self = Self::Value(ColumnValue::Null);
+    pub(crate) const TOO_LONG: Self = Self::Other("text longer than max_document_bytes");
+
+    /// Text without a type. An empty one is null.
+    pub(crate) fn untyped(text: &str) -> Self {
+        if text.is_empty() { Self::NULL } else { Self::Untyped(text.into()) }
+    }
+
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Value(ColumnValue::Null) => Kind::Null,
+            Self::Value(ColumnValue::Bool(_)) => Kind::Truth,
+            Self::Value(ColumnValue::Integer(_) | ColumnValue::Float(_)) => Kind::Number,
+            Self::Value(ColumnValue::Text(_)) => Kind::Text,
+            Self::Untyped(text) => Kind::Constant(text.to_string()),
+            Self::Other(kind) => Kind::Other((*kind).to_owned()),
+        }
+    }
+
+    fn scalar(&self) -> Scalar<'_> {
+        match self {
+            Self::Value(ColumnValue::Null) => Scalar::Null,
+            Self::Value(ColumnValue::Bool(value)) => Scalar::Truth(*value),
+            Self::Value(ColumnValue::Integer(value)) => Scalar::whole(*value),
+            Self::Value(ColumnValue::Float(value)) => Scalar::Float(*value),
+            Self::Value(ColumnValue::Text(text)) | Self::Untyped(text) => Scalar::Text(text),
+            Self::Other(_) => Scalar::Other,
+        }
+    }
+
+    fn column(self, name: &str) -> Result<ColumnValue, Problem> {
+        match self {
+            Self::Value(value) => Ok(value),
+            Self::Untyped(text) => Ok(ColumnValue::Text(text)),
+            Self::Other(kind) => Err(Problem::new(
+                0,
+                format!("column {name:?} is {kind}, and only single values come along"),
+                "name a field within it, or another one",
+            )),
+        }
+    }
+}
+
+/// The values that are read beside the texts of a source.
+#[derive(Debug)]
 pub(crate) struct Carried {
-    pub(crate) names: Arc<[String]>,
+    /// Their names: first the columns that come along, then what else the filter looks at.
+    names: Arc<[String]>,
+    columns: Arc<[String]>,
+    /// `where`, but that of a table: it filters its rows itself.
+    filter: Option<Filter>,
 }
 
 impl Carried {
-    /// Those that the config of a source names; `None` if there are none.
-    pub(crate) fn new(names: &[String]) -> Option<Self> {
-        (!names.is_empty()).then(|| Self { names: names.into() })
+    /// Those that `source.<index>` of the config names.
+    pub(crate) fn new(index: usize, config: &SourceConfig) -> Result<Self> {
+        let is_table = matches!(config.kind, SourceKind::Parquet | SourceKind::Arrow);
+        let filter = if is_table { None } else { parse_filter(index, config)? };
+        let used = filter.iter().flat_map(Filter::names).filter(|name| !config.columns.contains(name));
+        let names = config.columns.iter().chain(used).cloned().collect();
+        Ok(Self { names, columns: config.columns.as_slice().into(), filter })
     }
 
-    /// The columns of a record of the file at `path`. One that the record does not have is taken from the path, and is
-    /// null without a partition there.
-    pub(crate) fn columns(&self, values: Vec<Option<ColumnValue>>, path: &Path) -> Arc<Columns> {
+    pub(crate) fn names(&self) -> &Arc<[String]> {
+        &self.names
+    }
+
+    /// The names of the columns that come along, if any do.
+    pub(crate) fn come_along(&self) -> Option<&Arc<[String]>> {
+        Some(&self.columns).filter(|columns| !columns.is_empty())
+    }
+
+    /// The columns of a record of the file at `path`, or `None` if the filter leaves it out. A value that the record does
+    /// not have is taken from the path, and is null without a partition there.
+    pub(crate) fn columns(
+        &self,
+        values: Vec<Option<FieldValue>>,
+        path: &Path,
+    ) -> Result<Option<CarriedColumns>, Problem> {
+        if self.names.is_empty() {
+            return Ok(Some(None));
+        }
         let in_path = |name: &String| {
             let value = partitions(path).find(|(other, _)| other == name).and_then(|(_, value)| value);
-            value.map_or(ColumnValue::Null, |value| ColumnValue::Text(value.into()))
+            value.map_or(FieldValue::NULL, |value| FieldValue::Untyped(value.into()))
         };
         let values = values.into_iter().chain(std::iter::repeat_with(|| None));
         let filled =
             self.names.iter().zip(values).map(|(name, value)| value.unwrap_or_else(|| in_path(name)));
-        Columns::new(&self.names, filled.collect())
+        let values: Vec<FieldValue> = filled.collect();
+        if let Some(filter) = &self.filter {
+            let named =
+                |name: &str| self.names.iter().position(|other| other == name).map(|nth| &values[nth]);
+            let checked = filter.check(&|name: &str| named(name).map_or(Kind::Null, FieldValue::kind));
+            let remedy = "mend the record, or compare it as what it is";
+            let checked = checked.map_err(|what| Problem::new(0, format!("where: {what}"), remedy))?;
+            if !checked.is_true(&|name: &str| named(name).map_or(Scalar::Null, FieldValue::scalar)) {
+                return Ok(None);
+            }
+        }
+        let Some(names) = self.come_along() else { return Ok(Some(None)) };
+        let columns = names.iter().zip(values).map(|(name, value)| value.column(name));
+        Ok(Some(Some(Columns::new(names, columns.collect::<Result<_, _>>()?))))
     }
+
+    /// Refuses a column of `source.<index>` that none of the paths has as a partition, for files without fields.
+    pub(crate) fn check_partitions<'a>(
+        &self,
+        index: usize,
+        kind: SourceKind,
+        paths: impl Iterator<Item = &'a Path> + Clone,
+    ) -> Result<()> {
+        let is_there = |name: &&String| paths.clone().any(|path| is_partition(path, name));
+        let Some(name) = self.names.iter().find(|name| !is_there(name)) else { return Ok(()) };
+        let problem = format!(
+            "no file has the column {name:?}: those of a {kind} source are in the names of its directories, such as \
+             {name}=x; remove it, or write such directories"
+        );
+        let key = if self.columns.contains(name) { "columns" } else { "where" };
+        Err(Error::config(format!("source.{index}.{key}"), problem))
+    }
+}
+
+/// The `where` of `source.<index>` of the config.
+pub(crate) fn parse_filter(index: usize, config: &SourceConfig) -> Result<Option<Filter>> {
+    let filter = config.filter.as_deref().map(Filter::parse).transpose();
+    filter.map_err(|problem| Error::config(format!("source.{index}.where"), problem))
 }
 
 /// The name of a partition directory for null.
@@ -58,4 +177,9 @@ pub(crate) fn partitions(path: &Path) -> impl Iterator<Item = (&str, Option<&str
         let (name, value) = directory.as_os_str().to_str()?.split_once('=')?;
         Some((name, Some(value).filter(|value| *value != NULL_PARTITION)))
     })
+}
+
+/// Whether a partition of the path has this name.
+pub(crate) fn is_partition(path: &Path, name: &str) -> bool {
+    partitions(path).any(|(other, _)| other == name)
 }

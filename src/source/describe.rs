@@ -198,7 +198,7 @@ async fn look<T: Send + 'static>(
     let files = Arc::new(paths::files(&sources, &stores).await?);
     let opener = FileOpener::unplanned(files.clone(), stores, Cancellable::never());
     blocking("source", move || {
-        let format = registered(0, &sources[0].reads, wanted)?;
+        let format = registered(0, &sources[0].reads, wanted, &Arc::default())?;
         let (count, bytes) = (files.len(), files.iter().map(|file| file.len).sum());
         for number in 0..count.min(LOOKED_AT) as u32 {
             let refused = |unread| match unread {

@@ -38,8 +38,10 @@ pub(crate) struct SourceFormat {
     pub(crate) format: Box<dyn Format>,
     /// Where the text is in a JSON line, or in another record that is given as JSON; `None` for plain text.
     pub(crate) json: Option<Json>,
-    /// Which columns come along with a document; `None` if none do.
-    pub(crate) carried: Option<Carried>,
+    /// Which values are read beside a text.
+    pub(crate) carried: Carried,
+    /// Where these values are in a JSON line. Other formats give each record with them.
+    pub(crate) values: Vec<FieldPath>,
     /// How records become texts, if they have to be rendered.
     pub(crate) rendering: Option<Arc<Rendering>>,
     pub(crate) max: usize,
@@ -62,19 +64,17 @@ impl SourceFormat {
         // Tables give each document with its weight.
         let sample = config.sample.as_ref().filter(|_| is_jsonl);
         let weight = sample.map(|SampleConfig { field, max }| (FieldPath::new(field), *max));
-        // So they do with its columns.
-        let columns = config.columns.iter().filter(|_| is_jsonl);
-        let values = columns.map(|name| FieldPath::new(name)).collect();
         let json = match &wanted {
-            Wanted::Record(_) => Some(Json { text: None, weight, values }),
-            Wanted::Text(field) => {
-                is_jsonl.then(|| Json { text: Some(FieldPath::new(field)), weight, values })
-            }
+            Wanted::Record(_) => Some(Json { text: None, weight }),
+            Wanted::Text(field) => is_jsonl.then(|| Json { text: Some(FieldPath::new(field)), weight }),
         };
+        let carried = Carried::new(index, config)?;
+        let values = carried.names().iter().filter(|_| is_jsonl).map(|name| FieldPath::new(name)).collect();
         Ok(Self {
-            format: registered(index, config, wanted)?,
+            format: registered(index, config, wanted, carried.names())?,
             json,
-            carried: Carried::new(&config.columns),
+            carried,
+            values,
             rendering,
             max: config.max_document_bytes.as_usize(),
             max_document_bytes: config.max_document_bytes,
@@ -91,19 +91,27 @@ impl SourceFormat {
 
 /// The registry: the code that reads each kind of source. What else is known about it stands in the table of kinds, in
 /// `config::source::kinds`.
-pub(super) fn registered(index: usize, config: &SourceConfig, wanted: Wanted) -> Result<Box<dyn Format>> {
+///
+/// Records are given with the values of these `names`, as far as they have them.
+pub(super) fn registered(
+    index: usize,
+    config: &SourceConfig,
+    wanted: Wanted,
+    names: &Arc<[String]>,
+) -> Result<Box<dyn Format>> {
+    let names = names.clone();
     Ok(match config.kind {
         SourceKind::Text | SourceKind::Jsonl => Box::new(text::Text::new(config)),
-        SourceKind::Csv => Box::new(csv::Csv::new(b',', config, wanted)),
-        SourceKind::Tsv => Box::new(csv::Csv::new(b'\t', config, wanted)),
-        SourceKind::Tar => Box::new(tar::Tar::new(config, wanted)),
-        SourceKind::Mds => Box::new(mds::Mds::new(config, wanted)),
+        SourceKind::Csv => Box::new(csv::Csv::new(b',', config, wanted, names)),
+        SourceKind::Tsv => Box::new(csv::Csv::new(b'\t', config, wanted, names)),
+        SourceKind::Tar => Box::new(tar::Tar::new(config, wanted, names)),
+        SourceKind::Mds => Box::new(mds::Mds::new(config, wanted, names)),
         SourceKind::Synthetic => Box::new(Synthetic::from_source(config)),
         SourceKind::Custom => Box::new(custom::Custom::new(index, config)?),
         #[cfg(feature = "columnar")]
-        SourceKind::Parquet => Box::new(columns::ParquetFormat::new(index, config, wanted)?),
+        SourceKind::Parquet => Box::new(columns::ParquetFormat::new(index, config, wanted, names)?),
         #[cfg(feature = "columnar")]
-        SourceKind::Arrow => Box::new(columns::ArrowFormat::new(index, config, wanted)?),
+        SourceKind::Arrow => Box::new(columns::ArrowFormat::new(index, config, wanted, names)?),
         #[cfg(not(feature = "columnar"))]
         kind @ (SourceKind::Parquet | SourceKind::Arrow) => {
             return Err(kind.unread(&format!("source.{index}")));

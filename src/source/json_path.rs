@@ -14,14 +14,12 @@ pub(crate) struct Json {
     pub(crate) text: Option<FieldPath>,
     /// The path of the document's weight, and the weight from which on a document is always drawn.
     pub(crate) weight: Option<(FieldPath, f64)>,
-    /// The paths of the columns that come along.
-    pub(crate) values: Vec<FieldPath>,
 }
 
 impl Json {
     /// The text at a dotted name.
     pub(crate) fn text(name: &str) -> Self {
-        Self { text: Some(FieldPath::new(name)), weight: None, values: Vec::new() }
+        Self { text: Some(FieldPath::new(name)), weight: None }
     }
 }
 
@@ -35,6 +33,11 @@ pub(crate) struct FieldPath {
 impl FieldPath {
     pub(crate) fn new(name: &str) -> Self {
         Self { name: name.to_owned(), parts: name.split('.').map(str::to_owned).collect() }
+    }
+
+    /// The path of the whole value.
+    pub(crate) fn whole() -> Self {
+        Self { name: String::new(), parts: Vec::new() }
     }
 }
 

@@ -18,6 +18,8 @@ mod custom_stages;
 /// Batches of a budget of tokens.
 mod dynamic;
 mod golden;
+/// The same records in files of every kind: their documents under a filter, and their columns.
+mod kinds;
 /// The rank and world that launchers give by their environment.
 mod launchers;
 /// Which ids are learned from.

@@ -8,6 +8,7 @@ mod packed;
 mod support;
 
 mod chats;
+mod columns;
 mod compression;
 mod corpus;
 mod describe;

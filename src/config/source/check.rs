@@ -51,6 +51,7 @@ impl SourceConfig {
         if let (Some(field), Jsonl | Parquet | Arrow | Tar) = (&self.field, kind) {
             require_path(field, &format!("{key}.field"))?;
         }
+        self.validate_columns(&format!("{key}.columns"))?;
         self.validate_csv(&format!("{key}.csv"))?;
         self.validate_sample(&format!("{key}.sample"))?;
         self.validate_cache(&format!("{key}.cache"))
@@ -111,6 +112,22 @@ impl SourceConfig {
             return fim.validate(&format!("{key}.fim"));
         };
         Err(Error::config(format!("{key}.{name}"), problem))
+    }
+
+    fn validate_columns(&self, key: &str) -> Result<()> {
+        for (nth, name) in self.columns.iter().enumerate() {
+            if name.is_empty() {
+                let problem = "a name is empty; write it as \"lang\" or \"meta.url\", or remove it";
+                return Err(Error::config(key, problem));
+            }
+            if self.columns[..nth].contains(name) {
+                return Err(Error::config(key, format!("{name:?} is named twice; remove one of them")));
+            }
+            if let Jsonl | Parquet | Arrow | Tar = self.kind {
+                require_path(name, key)?;
+            }
+        }
+        Ok(())
     }
 
     fn validate_csv(&self, key: &str) -> Result<()> {

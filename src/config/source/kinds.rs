@@ -81,6 +81,9 @@ const DOCUMENTS: &[&str] = &["split", "max_document_bytes", "oversize", "cache",
 const TASKS: &[&str] = &["task", "chat", "fim", "seed"];
 const FIM: &[&str] = &["task", "fim", "seed"];
 
+/// The keys of records that have fields.
+const FIELDS: &[&str] = &["field", "where"];
+
 /// The keys of files that are read as they are, and of those that may be compressed as a whole.
 const FILES: &[&str] = &["paths"];
 const PACKED: &[&str] = &["paths", "zstd_window"];
@@ -112,7 +115,7 @@ impl Facts {
             unit: Unit::Row,
             feature: Some(("columnar", cfg!(feature = "columnar"))),
             more_splits: MORE_GROUPS,
-            ..Self::new(name, &[DOCUMENTS, FILES, TASKS, &["field", "where", "sample"]])
+            ..Self::new(name, &[DOCUMENTS, FILES, TASKS, FIELDS, &["sample"]])
         }
     }
 
@@ -121,7 +124,7 @@ impl Facts {
         Self {
             contents: Contents::TextRecords,
             more_splits: MORE_FILES,
-            ..Self::new(name, &[DOCUMENTS, PACKED, TASKS, &["field", "sample", "csv"]])
+            ..Self::new(name, &[DOCUMENTS, PACKED, TASKS, FIELDS, &["sample", "csv"]])
         }
     }
 }
@@ -153,7 +156,7 @@ impl SourceKind {
             Self::Jsonl => Facts {
                 extensions: &["jsonl", "ndjson", "json"],
                 contents: Contents::FramedText,
-                ..Facts::new("jsonl", &[DOCUMENTS, PACKED, TASKS, &["field", "sample"]])
+                ..Facts::new("jsonl", &[DOCUMENTS, PACKED, TASKS, FIELDS, &["sample"]])
             },
             Self::Csv => Facts { extensions: &["csv"], ..Facts::table("csv") },
             Self::Tsv => Facts { extensions: &["tsv"], ..Facts::table("tsv") },
@@ -172,22 +175,17 @@ impl SourceKind {
                 extensions: &["tar", "tgz"],
                 signatures: &[(257, b"ustar")],
                 more_splits: MORE_FILES,
-                ..Facts::new("tar", &[DOCUMENTS, PACKED, TASKS, &["field"]])
+                ..Facts::new("tar", &[DOCUMENTS, PACKED, TASKS, FIELDS])
             },
             Self::Mds => Facts {
                 extensions: &["mds"],
                 unit: Unit::Row,
-                ..Facts::new("mds", &[DOCUMENTS, FILES, TASKS, &["field"]])
+                ..Facts::new("mds", &[DOCUMENTS, FILES, TASKS, FIELDS])
             },
             Self::Shards => Facts::new("shards", &[FILES, &["columns"]]),
             Self::Huggingface => Facts::new(
                 "huggingface",
-                &[
-                    DOCUMENTS,
-                    PACKED,
-                    TASKS,
-                    &["field", "where", "sample", "csv", "repo", "revision", "subset", "part"],
-                ],
+                &[DOCUMENTS, PACKED, TASKS, FIELDS, &["sample", "csv", "repo", "revision", "subset", "part"]],
             ),
             Self::Synthetic => Facts {
                 unit: Unit::Row,

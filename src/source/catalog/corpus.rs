@@ -22,7 +22,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::origin::Origin;
 use super::resolved::Resolved;
 use crate::budget::Budget;
-use crate::config::{DocumentKind, SourceConfig, StoreConfig};
+use crate::config::{DocumentKind, SourceConfig, SourceKind, StoreConfig};
 use crate::error::{Error, Result};
 use crate::files::{File, Files, Location};
 use crate::shards::StoredSplit;
@@ -79,12 +79,14 @@ impl Corpus {
         let formats = sources.iter().zip(renderings).enumerate().map(|(index, (source, rendering))| {
             let first = files.partition_point(|file| file.source < index);
             let behind = files.partition_point(|file| file.source <= index);
-            SourceFormat::new(
-                index,
-                &source.reads,
-                SplitSize::new(&files[first..behind], source.settings.split),
-                rendering,
-            )
+            let (files, reads) = (&files[first..behind], &source.reads);
+            let split_size = SplitSize::new(files, source.settings.split);
+            let format = SourceFormat::new(index, reads, split_size, rendering)?;
+            let has_fields = !matches!(reads.kind, SourceKind::Text | SourceKind::Custom);
+            if !has_fields && source.origin.shards().is_none() {
+                format.carried.check_partitions(index, reads.kind, files.iter().map(File::path))?;
+            }
+            Ok(format)
         });
         let formats = formats.collect::<Result<_>>()?;
         let longest = longest_of_each(&files);

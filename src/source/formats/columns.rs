@@ -14,21 +14,27 @@ use super::decode::share;
 use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, outermost};
 use crate::config::{SampleConfig, SourceConfig};
 use crate::error::{Error, Result, panic_message};
-use crate::source::carried::Metadata;
+use crate::source::carried::{FieldValue, Metadata, parse_filter};
 use crate::source::excerpt::{excerpt, listed};
+use crate::source::filter::{Kind, Scalar};
 use crate::source::problem::Problem;
 use crate::source::window::Window;
 
+mod absent;
 mod arrow;
+mod cell;
 mod filter;
 mod json;
 mod messages;
 mod page;
 mod parquet;
 mod parts;
+mod value;
 
+use absent::Absent;
 pub(crate) use arrow::ArrowFormat;
-use filter::{Absent, Filter, Scalar, cell};
+use cell::{cell, kind};
+use filter::RowFilter;
 pub(crate) use parquet::ParquetFormat;
 
 /// The most batches decoded for one slab: reading pauses there even where few rows are documents.
@@ -41,19 +47,21 @@ pub(crate) struct Columns {
     /// The longest document, in bytes.
     max: usize,
     sample: Option<SampleConfig>,
-    filter: Option<Filter>,
+    filter: Option<RowFilter>,
+    /// The columns that come along.
+    carried: Arc<[String]>,
     absent: Arc<Absent>,
 }
 
 impl Columns {
     /// The columns that a source wants, `source.<index>` of the config.
-    fn new(index: usize, config: &SourceConfig, wanted: Wanted) -> Result<Self> {
-        let filter = config.filter.as_deref().map(Filter::parse).transpose();
+    fn new(index: usize, config: &SourceConfig, wanted: Wanted, carried: Arc<[String]>) -> Result<Self> {
         Ok(Self {
             wanted,
             max: config.max_document_bytes.as_usize(),
             sample: config.sample.clone(),
-            filter: filter.map_err(|problem| Error::config(format!("source.{index}.where"), problem))?,
+            filter: parse_filter(index, config)?.map(RowFilter::new),
+            carried,
             absent: Arc::default(),
         })
     }
@@ -66,22 +74,31 @@ impl Columns {
     /// The dotted names of all columns that are read.
     fn names(&self) -> Vec<&str> {
         let sample = self.sample.iter().map(|sample| sample.field.as_str());
-        let filter = self.filter.iter().flat_map(|filter| filter.names());
         let documents: Vec<&str> = match &self.wanted {
             Wanted::Text(name) => vec![name],
             Wanted::Record(names) => names.iter().flat_map(|name| [name.as_str(), outermost(name)]).collect(),
         };
-        documents.into_iter().chain(sample).chain(filter).collect()
+        documents.into_iter().chain(sample).chain(self.looked_for().map(String::as_str)).collect()
     }
 
-    /// Refuses a table without the text or weights, without any column of a record, or with another type in them or in
-    /// the columns of `where`.
+    /// The names of the columns that a file may lack: those of `where` and those that come along.
+    fn looked_for(&self) -> impl Iterator<Item = &String> {
+        self.filter.iter().flat_map(RowFilter::names).chain(&*self.carried)
+    }
+
+    /// Refuses a table without the text or weights, without any column of a record, or with another type in them, in
+    /// the columns of `where` or in those that come along.
     fn check(&self, path: &Path, schema: &Schema) -> Result<()> {
         let refuse = |problem: String| Error::Corpus { problem: format!("{}: {problem}", path.display()) };
-        if let Some(filter) = &self.filter {
-            let absent = filter.absent(path, |name| data_type(schema, name).map(drop).map_err(&refuse));
-            self.absent.note(absent);
-        }
+        let find = |name: &str| data_type(schema, name).map(drop).map_err(&refuse);
+        self.absent.note(path, self.looked_for(), find);
+        let several = |name: &String| match data_type(schema, name).map(kind) {
+            Ok(Kind::Other(of)) => Some(format!(
+                "column {name:?} is {of}, and only single values come along; name a field within it, or another one"
+            )),
+            _ => None,
+        };
+        self.carried.iter().find_map(several).map_or(Ok(()), |problem| Err(refuse(problem)))?;
         match &self.wanted {
             Wanted::Text(name) => {
                 let text = data_type(schema, name).map_err(&refuse)?;
@@ -118,7 +135,9 @@ impl Columns {
         };
         let wanted = self.filter.as_ref().map(|filter| filter.rows(batch)).transpose();
         let wanted = wanted.map_err(|problem| format!("where: {problem}"))?;
-        Ok(Rows { cells, len: batch.num_rows(), max: self.max, weights, wanted })
+        let named = self.carried.iter().map(|name| (name.clone(), column(batch, name).ok()));
+        let carried = named.collect();
+        Ok(Rows { cells, len: batch.num_rows(), max: self.max, weights, wanted, carried })
     }
 }
 
@@ -131,6 +150,8 @@ struct Rows {
     weights: Option<(ArrayRef, SampleConfig)>,
     /// For each row, whether it passes the filter.
     wanted: Option<Vec<bool>>,
+    /// The names of the columns that come along, and those that the table has.
+    carried: Vec<(String, Option<ArrayRef>)>,
 }
 
 /// The columns of one batch that its documents are in.
@@ -197,9 +218,15 @@ impl Rows {
         }
     }
 
-    /// What a row says beside its text, or the problem of its weight.
+    /// What a row says beside its text, or the problem of that.
     fn metadata(&self, index: usize) -> Result<Metadata, String> {
-        Ok(Metadata { share: self.share(index)?, ..Metadata::default() })
+        let value = |(name, column): &(String, Option<ArrayRef>)| {
+            let value = column.as_ref().map(|column| value::value(column, index)).transpose();
+            let value = value.map_err(|what| format!("column {name:?} holds {what}"))?;
+            Ok(value.map(FieldValue::Value))
+        };
+        let values = self.carried.iter().map(value).collect::<Result<_, String>>()?;
+        Ok(Metadata { share: self.share(index)?, values })
     }
 
     fn share(&self, index: usize) -> Result<f64, String> {

@@ -15,7 +15,7 @@ use super::records::{Records, Stop, small_layout, take_each};
 use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, write_text};
 use crate::config::{CsvConfig, SampleConfig, SourceConfig};
 use crate::error::{Error, Result};
-use crate::source::carried::Metadata;
+use crate::source::carried::{FieldValue, Metadata, is_partition};
 use crate::source::content::{Content, packed};
 use crate::source::excerpt::{excerpt, listed};
 use crate::source::framing::{Boundary, bom_len};
@@ -36,6 +36,8 @@ pub(crate) struct Csv {
     escape: Option<u8>,
     wanted: Wanted,
     sample: Option<SampleConfig>,
+    /// The columns that are read beside a document.
+    values: Arc<[String]>,
     /// The longest document, in bytes.
     max: usize,
     zstd_window: u64,
@@ -43,7 +45,7 @@ pub(crate) struct Csv {
 
 impl Csv {
     /// `delimiter` is for tables whose config names none.
-    pub(crate) fn new(delimiter: u8, config: &SourceConfig, wanted: Wanted) -> Self {
+    pub(crate) fn new(delimiter: u8, config: &SourceConfig, wanted: Wanted, values: Arc<[String]>) -> Self {
         let CsvConfig { delimiter: other, quote, escape } = &config.csv;
         let first = |text: &String| text.bytes().next();
         Self {
@@ -52,6 +54,7 @@ impl Csv {
             escape: escape.as_ref().and_then(first),
             wanted,
             sample: config.sample.clone(),
+            values,
             max: config.max_document_bytes.as_usize(),
             zstd_window: config.zstd_window(),
         }
@@ -94,8 +97,10 @@ impl Csv {
             scratch: vec![0; SCRATCH_BYTES],
             columns: 0,
             record: Boundary::default(),
-            document: Vec::new(),
+            held: Vec::new(),
+            document: 0,
             weight: None,
+            values: Vec::new(),
             first: 0,
         };
         let bom = bom_len(table.chunks.from(0)?);
@@ -127,12 +132,28 @@ impl Csv {
             let problem = format!("{}: {}", path.display(), no_column(wanted, &listed(&names)));
             return Err(Error::Corpus { problem }.into());
         }
-        let named =
-            |nth: usize| NamedField { column: nth, name: names[nth].clone(), field: Field::default() };
-        table.document = columns.into_iter().map(named).collect();
         let weight = self.sample.as_ref().map(|sample| column(&sample.field)).transpose()?;
-        table.weight = weight.map(|column| (column, Field::default()));
-        table.columns = names.len();
+        let value =
+            |name: &String| if is_partition(&path, name) { Ok(of(name)) } else { column(name).map(Some) };
+        let values = self.values.iter().map(value).collect::<Result<Vec<_>>>()?;
+        let mut held = |nth: usize| {
+            let known = table.held.iter().position(|field: &NamedField| field.column == nth);
+            known.unwrap_or_else(|| {
+                table.held.push(NamedField {
+                    column: nth,
+                    name: names[nth].clone(),
+                    field: Field::default(),
+                });
+                table.held.len() - 1
+            })
+        };
+        let document = columns.len();
+        for column in columns {
+            held(column);
+        }
+        let weight = weight.map(&mut held);
+        let values = values.into_iter().map(|nth| nth.map(&mut held)).collect();
+        (table.document, table.weight, table.values, table.columns) = (document, weight, values, names.len());
         Ok(table)
     }
 }
@@ -146,14 +167,19 @@ struct CsvTable {
     columns: usize,
     /// The place of the current record, and how many line ends of blank lines come before its first field.
     record: Boundary,
-    /// The columns of the document and of its weight, and their fields in the current record.
-    document: Vec<NamedField>,
-    weight: Option<(usize, Field)>,
+    /// The columns that are read, those of the document first, and their fields in the current record.
+    held: Vec<NamedField>,
+    /// How many of them are the document's.
+    document: usize,
+    /// The numbers among them of the column of weights, and of the values beside the document: none for one that only the
+    /// file's path has.
+    weight: Option<usize>,
+    values: Vec<Option<usize>>,
     /// Where the first record after the header begins.
     first: u64,
 }
 
-/// A column of the document, and its field in the current record.
+/// A column, and its field in the current record.
 #[derive(Debug)]
 struct NamedField {
     column: usize,
@@ -220,20 +246,14 @@ impl CsvTable {
 
     /// Reads the wanted fields of the record at `from`.
     fn next(&mut self, from: u64) -> Result<Next> {
-        let (mut document, mut weight) = (std::mem::take(&mut self.document), self.weight.take());
-        document.iter_mut().for_each(|named| named.field.clear());
-        if let Some((_, field)) = &mut weight {
-            field.clear();
-        }
+        let mut held = std::mem::take(&mut self.held);
+        held.iter_mut().for_each(|named| named.field.clear());
         let found = self.walk(from, |column, part, max| {
-            if let Some(named) = document.iter_mut().find(|named| named.column == column) {
+            if let Some(named) = held.iter_mut().find(|named| named.column == column) {
                 named.field.push(part, max);
             }
-            if let Some((_, field)) = weight.as_mut().filter(|(of, _)| *of == column) {
-                field.push(part, max);
-            }
         });
-        (self.document, self.weight) = (document, weight);
+        self.held = held;
         found
     }
 
@@ -298,7 +318,7 @@ impl CsvTable {
             return window.refuse_record(from, next, Problem::new(0, what, remedy));
         }
         match self.metadata() {
-            Ok(metadata) => match (&self.csv.wanted, &self.document[..]) {
+            Ok(metadata) => match (&self.csv.wanted, &self.held[..self.document]) {
                 (Wanted::Text(_), [NamedField { field: Field { bytes, len }, .. }]) => {
                     window.record(from, next, bytes, *len, metadata);
                 }
@@ -316,12 +336,13 @@ impl CsvTable {
 
     /// The record as an object of JSON, and its length; nothing if all of its fields are empty.
     fn object(&self) -> Result<(Vec<u8>, u64), Problem> {
-        let len = self.document.iter().map(|named| named.field.len).sum();
+        let document = &self.held[..self.document];
+        let len = document.iter().map(|named| named.field.len).sum();
         if len > self.csv.max as u64 {
             return Ok((TOO_LONG.to_vec(), len));
         }
         let mut object = Object::default();
-        for NamedField { name, field, .. } in self.document.iter().filter(|_| len > 0) {
+        for NamedField { name, field, .. } in document.iter().filter(|_| len > 0) {
             // A place within the field is not a place in the file.
             let text = utf8(&field.bytes).map_err(|problem| Problem { offset: 0, ..problem })?;
             write_text(text, object.field(name));
@@ -331,15 +352,24 @@ impl CsvTable {
         Ok((bytes, len))
     }
 
-    /// What the record says beside its text, or the problem of its weight.
+    /// What the record says beside its text, or the problem of that.
     fn metadata(&self) -> Result<Metadata, String> {
-        Ok(Metadata { share: self.share()?, ..Metadata::default() })
+        let values = self.values.iter().map(|nth| nth.map(|nth| self.value(&self.held[nth])).transpose());
+        Ok(Metadata { share: self.share()?, values: values.collect::<Result<_, _>>()? })
+    }
+
+    fn value(&self, NamedField { name, field, .. }: &NamedField) -> Result<FieldValue, String> {
+        if field.len > self.csv.max as u64 {
+            return Ok(FieldValue::TOO_LONG);
+        }
+        let text = utf8(&field.bytes).map_err(|problem| format!("column {name:?}: {}", problem.what))?;
+        Ok(FieldValue::untyped(text))
     }
 
     /// The share of epochs that include the record's document, or the problem of its weight.
     fn share(&self) -> Result<f64, String> {
-        let (Some((_, field)), Some(sample)) = (&self.weight, &self.csv.sample) else { return Ok(1.0) };
-        let text = String::from_utf8_lossy(&field.bytes);
+        let (Some(nth), Some(sample)) = (self.weight, &self.csv.sample) else { return Ok(1.0) };
+        let text = String::from_utf8_lossy(&self.held[nth].field.bytes);
         let weight = text.trim().parse::<f64>().map_err(|_| format!("{:?} and not a number", excerpt(&text)));
         weight
             .and_then(|weight| share(weight, sample.max))

@@ -4,8 +4,9 @@ mod fields;
 mod flat;
 mod values;
 
+pub(crate) use values::values;
+
 use crate::config::{Oversize, SourceConfig};
-use crate::source::carried::Metadata;
 use crate::source::json_path::Json;
 use crate::source::problem::Problem;
 
@@ -30,18 +31,11 @@ pub(crate) fn truncated(bytes: &[u8], max: usize) -> &[u8] {
 }
 
 /// Appends the text in `line`, which is one JSON object; nothing where the text, or an object around it, is null. If the
-/// whole object is wanted, appends the line. Returns what the object says beside its text; the share of epochs that
-/// include its document is its weight over the largest, at most 1, and 1 without weights. Of equal keys the last counts.
+/// whole object is wanted, appends the line. Returns the share of epochs that include its document: its weight over the
+/// largest, at most 1, and 1 without weights. Of equal keys the last counts.
 ///
 /// All of the line must be JSON, but nothing else of it is kept. After a problem, ignore what was appended.
-pub(crate) fn json(line: &str, paths: &Json, out: &mut String) -> Result<Metadata, Problem> {
-    let share = share_of(line, paths, out)?;
-    let values = if paths.values.is_empty() { Vec::new() } else { values::values(line, &paths.values)? };
-    Ok(Metadata { share, values })
-}
-
-/// As [`json`], without the columns.
-fn share_of(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
+pub(crate) fn json(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
     if let (Some(text), None) = (&paths.text, &paths.weight)
         && let [key] = &*text.parts
     {
@@ -134,7 +128,7 @@ mod tests {
         let mut out = String::new();
         let share =
             json(line, &Json { weight: Some((FieldPath::new(path), 4.0)), ..Json::text("a.text") }, &mut out);
-        share.map(|found| (out, found.share)).map_err(|p| p.what)
+        share.map(|share| (out, share)).map_err(|p| p.what)
     }
 
     #[test]
@@ -169,8 +163,8 @@ mod tests {
         let whole = |line: &str, weight: Option<&str>| {
             let weight = weight.map(|path| (FieldPath::new(path), 4.0));
             let mut out = "kept ".to_owned();
-            let share = json(line, &Json { text: None, weight, values: Vec::new() }, &mut out);
-            share.map(|found| (out.split_off(5), found.share)).map_err(|p| p.what)
+            let share = json(line, &Json { text: None, weight }, &mut out);
+            share.map(|share| (out.split_off(5), share)).map_err(|p| p.what)
         };
         let line = r#"{"messages": [], "w": 1}"#;
         assert_eq!(whole(line, None), Ok((line.to_owned(), 1.0)));

@@ -10,17 +10,17 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::decode::{Bound, Text, utf8};
+use super::decode::{Bound, Text, utf8, values};
 use super::format::{Format, Opened, Unopened};
 use super::records::{Records, Stop, take_each};
 use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, write_text};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
-use crate::source::carried::Metadata;
+use crate::source::carried::{FieldValue, Metadata, is_partition};
 use crate::source::content::{Content, ReadEnd, packed};
 use crate::source::cuts::Cuts;
 use crate::source::excerpt::{excerpt, listed};
-use crate::source::json_path::Json;
+use crate::source::json_path::{FieldPath, Json};
 use crate::source::layout::{Laid, Layout};
 use crate::source::problem::{Problem, Unread};
 use crate::source::split_size::SplitSize;
@@ -29,6 +29,7 @@ use crate::store::Stored;
 
 mod index;
 mod tokens;
+mod value;
 
 pub(crate) use index::shards;
 pub(crate) use tokens::TokenShard;
@@ -43,12 +44,14 @@ const MOST_SAMPLES: u64 = 1 << 26;
 #[derive(Clone, Debug)]
 pub(crate) struct Mds {
     wanted: Wanted,
+    /// The columns that are read beside a document.
+    values: Arc<[String]>,
     bound: Bound,
 }
 
 impl Mds {
-    pub(crate) fn new(config: &SourceConfig, wanted: Wanted) -> Self {
-        Self { wanted, bound: Bound::new(config) }
+    pub(crate) fn new(config: &SourceConfig, wanted: Wanted, values: Arc<[String]>) -> Self {
+        Self { wanted, values, bound: Bound::new(config) }
     }
 }
 
@@ -110,19 +113,44 @@ impl Mds {
             Wanted::Text(field) => text_column(field, &samples)?,
             Wanted::Record(wanted) => record_columns(wanted, &samples)?,
         };
-        Ok(Shard { bound: self.bound, samples, document })
+        let values = self.values.iter().map(|name| value_column(name, &samples)).collect::<Result<_>>()?;
+        Ok(Shard { bound: self.bound, samples, document, values })
     }
+}
+
+/// The column that a name leads to, and the rest of the name: a dotted one may lead into a column of JSON.
+fn column_at<'a>(name: &'a str, samples: &Samples) -> Result<(usize, Option<&'a str>)> {
+    let (name, path) = match name.split_once('.') {
+        Some((column, path)) if !samples.names.iter().any(|column| column == name) => (column, Some(path)),
+        _ => (name, None),
+    };
+    Ok((samples.column(name)?, path))
+}
+
+/// The column of a value beside the documents; `None` if only the shard's path has it.
+fn value_column(name: &str, samples: &Samples) -> Result<Option<ValueColumn>> {
+    let (column, path) = match column_at(name, samples) {
+        Err(_) if is_partition(samples.content.path(), name) => return Ok(None),
+        found => found?,
+    };
+    let encoding = samples.encodings[column].as_str();
+    let path = match (encoding, path) {
+        ("json", path) => Some(path.map_or_else(FieldPath::whole, FieldPath::new)),
+        (_, None) if value::is_single(encoding) => None,
+        _ => {
+            return Err(samples.refuse(&format!(
+                "column {name:?} is {}, which has no single values; name a column of text, of numbers or of json",
+                excerpt(encoding)
+            )));
+        }
+    };
+    Ok(Some(ValueColumn { column, name: name.to_owned(), path }))
 }
 
 /// The column of the text, and the path of the text within it.
 fn text_column(field: &str, samples: &Samples) -> Result<Columns> {
-    // A dotted name may lead into a JSON column.
-    let (name, path) = match field.split_once('.') {
-        Some((name, path)) if !samples.names.iter().any(|name| name == field) => (name, Some(path)),
-        _ => (field, None),
-    };
-    let column = samples.column(name)?;
-    let encoding = samples.encodings[column].as_str();
+    let (column, path) = column_at(field, samples)?;
+    let (name, encoding) = (&samples.names[column], samples.encodings[column].as_str());
     let is_text = match path {
         None => matches!(encoding, "str" | "bytes"),
         Some(_) => encoding == "json",
@@ -250,6 +278,23 @@ impl Samples {
         Ok((self.read(from, held(len))?, len))
     }
 
+    /// The value in a column of sample `number`; `None` if its JSON has no such field.
+    fn value(&mut self, number: u64, of: &ValueColumn, bound: Bound) -> Result<Option<FieldValue>, Unread> {
+        let (bytes, len) = self.bytes(number, of.column, |len| bound.held(len))?;
+        if bound.is_exceeded(len) {
+            return Ok(Some(FieldValue::TOO_LONG));
+        }
+        let found = match &of.path {
+            None => value::value(&self.encodings[of.column], &bytes).map(Some),
+            Some(path) => utf8(&bytes)
+                .and_then(|json| values(json, std::slice::from_ref(path)))
+                .map(|found| found.into_iter().next().flatten())
+                .map_err(|problem| problem.what),
+        };
+        let remedy = "mend the sample, or name another column";
+        found.map_err(|what| Problem::new(0, format!("column {:?}: {what}", of.name), remedy).into())
+    }
+
     fn read(&mut self, from: u64, n: u64) -> Result<Vec<u8>, Unread> {
         let mut bytes = Vec::new();
         match self.content.read(from, n as usize, &mut bytes)? {
@@ -266,6 +311,17 @@ struct Shard {
     bound: Bound,
     samples: Samples,
     document: Columns,
+    /// The values beside a document; none for one that only the shard's path has.
+    values: Vec<Option<ValueColumn>>,
+}
+
+/// A column of a value beside the documents.
+#[derive(Debug)]
+struct ValueColumn {
+    column: usize,
+    name: String,
+    /// Where the value is in its JSON, if it is that.
+    path: Option<FieldPath>,
 }
 
 #[derive(Debug)]
@@ -309,12 +365,27 @@ impl Shard {
     }
 }
 
+impl Shard {
+    /// The text of a sample, and what the sample says beside it.
+    fn document(&mut self, number: u64) -> Result<(Text, Metadata), Unread> {
+        let text = self.text(number)?;
+        let mut values = Vec::with_capacity(self.values.len());
+        for of in &self.values {
+            values.push(match of {
+                Some(of) => self.samples.value(number, of, self.bound)?,
+                None => None,
+            });
+        }
+        Ok((text, Metadata { values, ..Metadata::default() }))
+    }
+}
+
 impl Records for Shard {
     fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
         let samples = self.samples.count();
         let stop = take_each(from, end.min(samples), room, window, |number, window| {
-            match Unread::split(self.text(number))? {
-                Ok((text, len)) => window.record(number, number + 1, &text, len, Metadata::default()),
+            match Unread::split(self.document(number))? {
+                Ok(((text, len), metadata)) => window.record(number, number + 1, &text, len, metadata),
                 Err(problem) => window.refuse_record(number, number + 1, problem),
             }
             Ok(Stop::At(number + 1))

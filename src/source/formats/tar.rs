@@ -1,4 +1,5 @@
-//! Tar archives of samples, as in WebDataset: members with the same name up to its first dot are one sample.
+//! Tar archives of samples, as in WebDataset: members with the same name up to its first dot are one sample. Values beside
+//! the text are named as the text is: a member by its extension, and a field of its JSON with dots after that.
 //!
 //! A place is the offset of a sample's first header in the archive's text, in bytes. Only reading from a header tells
 //! where the next one is: a file is one split, unless the source is small. Other members are skipped. Archives that
@@ -13,16 +14,16 @@ use std::sync::Arc;
 use serde_json::Value;
 use tar::{Archive, Entry, EntryType};
 
-use super::decode::{Bound, Text};
+use super::decode::{Bound, Text, utf8, values};
 use super::format::{Format, Opened, Unopened};
 use super::records::{Records, Stop};
 use super::wanted::Wanted;
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
-use crate::source::carried::Metadata;
+use crate::source::carried::{FieldValue, Metadata};
 use crate::source::content::Content;
 use crate::source::excerpt::excerpt;
-use crate::source::json_path::{Json, strings};
+use crate::source::json_path::{FieldPath, Json, strings};
 use crate::source::layout::Layout;
 use crate::source::problem::{Broken, Problem, Unread};
 use crate::source::window::{WINDOW_DOCUMENTS, Window};
@@ -48,41 +49,53 @@ const CUT: &str = "the archive is cut off: it ends without the blocks of zeros t
 #[derive(Clone, Debug)]
 pub(crate) struct Tar {
     wanted: Wanted,
+    /// The values that are read beside a text.
+    values: Arc<[String]>,
     bound: Bound,
     zstd_window: u64,
 }
 
 impl Tar {
-    pub(crate) fn new(config: &SourceConfig, wanted: Wanted) -> Self {
-        Self { wanted, bound: Bound::new(config), zstd_window: config.zstd_window() }
+    pub(crate) fn new(config: &SourceConfig, wanted: Wanted, values: Arc<[String]>) -> Self {
+        Self { wanted, values, bound: Bound::new(config), zstd_window: config.zstd_window() }
     }
 
-    /// What a member with this extension, in any case, is wanted for, if it is.
+    /// What a member with this extension, in any case, is of the document, if it is part of it.
     fn wants(&self, extension: &str) -> Option<Member> {
         let field = match &self.wanted {
             Wanted::Text(field) => field,
             Wanted::Record(_) => return record::field(extension).map(Member::Field),
         };
-        let (start, rest) = field.split_at_checked(extension.len())?;
-        if !start.eq_ignore_ascii_case(extension) {
-            return None;
-        }
-        match rest.strip_prefix('.') {
-            None => rest.is_empty().then_some(Member::Text(None)),
-            Some(path) => Some(Member::Text(Some(Json::text(path)))),
-        }
+        Some(Member::Text(within(field, extension)?.map(Json::text)))
     }
 
-    /// Reads a member that is wanted: all of it, or the text within its JSON.
-    fn read(&self, json: Option<&Json>, entry: &mut Entry<'_, impl Read>) -> io::Result<MemberText> {
+    /// The values in a member with this extension: the number of each, and its path within the member's JSON.
+    fn values_in(&self, extension: &str) -> Vec<(usize, Option<FieldPath>)> {
+        let is_json = record::field(extension).is_some();
+        let values = self.values.iter().enumerate().filter_map(|(nth, name)| {
+            let path = within(name, extension)?.map(FieldPath::new);
+            Some((nth, path.or_else(|| is_json.then(FieldPath::whole))))
+        });
+        values.collect()
+    }
+
+    /// Reads a member that is wanted, as far as the bound allows, and its length.
+    fn read(&self, entry: &mut Entry<'_, impl Read>) -> io::Result<Text> {
         let (len, mut bytes) = (entry.size(), Vec::new());
         let held = self.bound.held(len);
         entry.by_ref().take(held).read_to_end(&mut bytes)?;
         if (bytes.len() as u64) < held {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ends within a member"));
         }
-        Ok(self.bound.text(bytes, len, json))
+        Ok((bytes, len))
     }
+}
+
+/// Where a name leads if it begins with a member's extension, in any case: to all of the member, or on from there.
+fn within<'a>(name: &'a str, extension: &str) -> Option<Option<&'a str>> {
+    let (start, rest) = name.split_at_checked(extension.len())?;
+    let path = rest.strip_prefix('.');
+    (start.eq_ignore_ascii_case(extension) && (path.is_some() || rest.is_empty())).then_some(path)
 }
 
 impl Format for Tar {
@@ -140,6 +153,8 @@ struct Sample {
     /// Its text, and whether that is all of a member and not a field of its JSON.
     found: Option<(bool, MemberText)>,
     record: Members,
+    /// The values beside it, or why one of them cannot be read.
+    values: Result<Vec<Option<FieldValue>>, Problem>,
 }
 
 enum Member {
@@ -174,9 +189,11 @@ impl Records for Samples {
             let (name, unread) = named(&mut entry);
             let kind = entry.header().entry_type();
             let Some((key, extension)) = split(&name) else { continue };
-            let wanted = self.tar.wants(&String::from_utf8_lossy(extension));
+            let extension = String::from_utf8_lossy(extension);
+            let (wanted, values) = (self.tar.wants(&extension), self.tar.values_in(&extension));
+            let is_wanted = wanted.is_some() || !values.is_empty();
             let is_link = kind.is_hard_link() || kind.is_symlink();
-            let has_text = wanted.is_some() && (kind.is_gnu_sparse() || is_link);
+            let has_text = is_wanted && (kind.is_gnu_sparse() || is_link);
             if !(kind.is_file() || kind.is_contiguous() || has_text) {
                 continue;
             }
@@ -192,17 +209,25 @@ impl Records for Samples {
                     return Ok(Stop::At(at));
                 }
                 let (found, record) = (None, Members::default());
-                sample = Some(Sample { key: key.to_vec(), start: at, found, record });
+                let values = Ok(vec![None; self.tar.values.len()]);
+                sample = Some(Sample { key: key.to_vec(), start: at, found, record, values });
             }
-            let Some(sample) = &mut sample else { continue };
-            let Some(wanted) = wanted else { continue };
-            let json = if let Member::Text(json) = &wanted { json.as_ref() } else { None };
-            match unread.map_or_else(|| self.tar.read(json, &mut entry), |problem| Ok(Err(problem))) {
-                Ok(found) => match wanted {
-                    Member::Text(json) => sample.add(json.is_none(), found),
-                    Member::Field(field) => sample.record.add(field, found, self.tar.bound),
-                },
+            let Some(sample) = sample.as_mut().filter(|_| is_wanted) else { continue };
+            let member = unread.map_or_else(|| self.tar.read(&mut entry).map(Ok), |problem| Ok(Err(problem)));
+            let member = match member {
+                Ok(member) => member,
                 Err(e) => break (at, Some(e)),
+            };
+            for (nth, path) in values {
+                sample.note(nth, &self.tar.values[nth], path, &member, self.tar.bound);
+            }
+            match wanted {
+                Some(Member::Text(json)) => {
+                    let text = member.and_then(|(bytes, len)| self.tar.bound.text(bytes, len, json.as_ref()));
+                    sample.add(json.is_none(), text);
+                }
+                Some(Member::Field(field)) => sample.record.add(field, member, self.tar.bound),
+                None => {}
             }
         };
         let mut input = input.borrow_mut();
@@ -275,11 +300,37 @@ impl Sample {
         self.found = Some(found);
     }
 
+    /// Notes value `nth`, with this name, of a member: the one at a path in its JSON, or all of it as text.
+    fn note(&mut self, nth: usize, name: &str, path: Option<FieldPath>, member: &MemberText, bound: Bound) {
+        let found = match (member, path) {
+            (Err(problem), _) => Err(problem.clone()),
+            (Ok((_, len)), _) if bound.is_exceeded(*len) => Ok(Some(FieldValue::TOO_LONG)),
+            (Ok((bytes, _)), None) => utf8(bytes).map(|text| Some(FieldValue::untyped(text))),
+            (Ok((bytes, _)), Some(path)) => utf8(bytes)
+                .and_then(|json| values(json, &[path]))
+                .map(|found| found.into_iter().next().flatten()),
+        };
+        match (found, &mut self.values) {
+            (Ok(value), Ok(values)) => values[nth] = value,
+            (Err(Problem { what, remedy, .. }), Ok(_)) => {
+                self.values = Err(Problem::new(0, format!("column {name:?}: {what}"), remedy));
+            }
+            (_, Err(_)) => {}
+        }
+    }
+
     /// Appends the sample's document, if it has one: a sample without the members has none. The next one begins at
     /// `next`.
     fn append(self, next: u64, bound: Bound, window: &mut Window) {
-        match self.found.map_or_else(|| self.record.record(bound), |(_, found)| found) {
-            Ok((text, len)) => window.record(self.start, next, &text, len, Metadata::default()),
+        let text = self.found.map_or_else(|| self.record.record(bound), |(_, found)| found);
+        let found = text.and_then(|text| match self.values {
+            Err(problem) if !text.0.is_empty() => Err(problem),
+            values => Ok((text, values.unwrap_or_default())),
+        });
+        match found {
+            Ok(((text, len), values)) => {
+                window.record(self.start, next, &text, len, Metadata { values, ..Metadata::default() });
+            }
             Err(problem) => window.refuse_record(self.start, next, problem),
         }
     }

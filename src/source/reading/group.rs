@@ -15,7 +15,6 @@ use crate::files::Position;
 use crate::meter::Meter;
 use crate::order::uniform;
 use crate::render::Outcome;
-use crate::source::carried::Metadata;
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::holdout::{Holdout, digest};
 use crate::source::formats::{SourceFormat, decode};
@@ -356,7 +355,13 @@ impl Grouper {
                 return Ok(None);
             }
         }
-        let (text, Metadata { share, values }) = texts.take(bytes, format)?;
+        let values = match known.filter(|known| !known.values.is_empty()) {
+            Some(known) => known.values.clone(),
+            None => texts.values(bytes.clone(), format)?,
+        };
+        let path = self.corpus.files.path(place.split.file);
+        let Some(columns) = format.carried.columns(values, path)? else { return Ok(None) };
+        let (text, share) = texts.take(bytes, format)?;
         let share = share * known.map_or(1.0, |known| known.share);
         let is_wanted = !text.is_empty()
             && self.holdout.delivers(&texts.text()[text.clone()])
@@ -365,11 +370,6 @@ impl Grouper {
             texts.give_back(text);
             return Ok(None);
         }
-        let columns = format.carried.as_ref().map(|carried| {
-            let values =
-                known.map(|known| known.values.clone()).filter(|_| values.is_empty()).unwrap_or(values);
-            carried.columns(values, self.corpus.files.path(place.split.file))
-        });
         Ok(Some((text, share, columns)))
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::document::{Marks, RenderedMarks};
 use crate::render::Rendered;
-use crate::source::carried::Metadata;
+use crate::source::carried::FieldValue;
 use crate::source::formats::SourceFormat;
 use crate::source::formats::decode;
 use crate::source::problem::Problem;
@@ -83,24 +83,38 @@ impl Texts {
         }
     }
 
-    /// The text of the document in `range` of the bytes, or its record, and what the record says beside it.
+    /// The values beside the text in `range` of the bytes, if they are JSON that has them.
+    pub(crate) fn values(
+        &self,
+        range: Range<usize>,
+        format: &SourceFormat,
+    ) -> Result<Vec<Option<FieldValue>>, Problem> {
+        match self {
+            Self::Each { read, .. } if !format.values.is_empty() => {
+                decode::values(read.document(range)?, &format.values)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// The text of the document in `range` of the bytes, or its record, and the share of epochs that include it.
     pub(crate) fn take(
         &mut self,
         range: Range<usize>,
         format: &SourceFormat,
-    ) -> Result<(Range<usize>, Metadata), Problem> {
-        let Self::Each { read, text, .. } = self else { return Ok((range, Metadata::default())) };
+    ) -> Result<(Range<usize>, f64), Problem> {
+        let Self::Each { read, text, .. } = self else { return Ok((range, 1.0)) };
         let document = read.document(range)?;
         let start = text.len();
-        let mut metadata = Metadata::default();
+        let mut share = 1.0;
         match &format.json {
             None => text.push_str(document),
             Some(_) if document.trim_ascii().is_empty() => {}
             Some(json) => {
-                metadata = decode::json(document, json, text).inspect_err(|_| text.truncate(start))?;
+                share = decode::json(document, json, text).inspect_err(|_| text.truncate(start))?;
             }
         }
-        Ok((start..text.len(), metadata))
+        Ok((start..text.len(), share))
     }
 
     /// Takes back the text that was appended last.

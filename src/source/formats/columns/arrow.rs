@@ -43,8 +43,13 @@ pub(crate) struct ArrowFormat {
 
 impl ArrowFormat {
     /// The format of `source.<index>` of the config.
-    pub(crate) fn new(index: usize, config: &SourceConfig, wanted: Wanted) -> Result<Self> {
-        let columns = Columns::new(index, config, wanted)?;
+    pub(crate) fn new(
+        index: usize,
+        config: &SourceConfig,
+        wanted: Wanted,
+        carried: Arc<[String]>,
+    ) -> Result<Self> {
+        let columns = Columns::new(index, config, wanted, carried)?;
         Ok(Self { columns, walked: Mutex::default() })
     }
 
@@ -63,9 +68,10 @@ impl ArrowFormat {
 }
 
 impl Format for ArrowFormat {
-    /// Any file may have a column of `where`.
+    /// Any file may have a column that others lack.
     fn looks_at(&self, file: Candidate) -> bool {
-        file.is_first || file.is_long || file.is_longest || self.columns.filter.is_some()
+        let is_usual = file.is_first || file.is_long || file.is_longest;
+        is_usual || self.columns.looked_for().next().is_some()
     }
 
     fn looked(&self) -> Result<()> {

@@ -5,8 +5,10 @@ use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::{DataType, Field};
 use serde::de::IgnoredAny;
 
-use super::filter::{Scalar, cell};
+use super::cell::cell;
+use super::value::{decimal, utf8, written};
 use crate::source::excerpt::excerpt;
+use crate::source::filter::Scalar;
 use crate::source::formats::wanted::write_text;
 
 /// Where a field names the type that it extends, and the name for strings of JSON. The Hugging Face libraries write them
@@ -56,14 +58,8 @@ pub(super) fn write(
             out.extend_from_slice(text.as_bytes());
         }
         Scalar::Text(text) => write_text(text, out),
-        Scalar::Bytes(bytes) => {
-            write_text(str::from_utf8(bytes).map_err(|_| "bytes that are not UTF-8")?, out)
-        }
-        Scalar::Time(time) => {
-            let text = time.to_string();
-            let is_date = matches!(values.data_type(), DataType::Date32 | DataType::Date64);
-            write_text(text.split('T').next().filter(|_| is_date).unwrap_or(&text), out);
-        }
+        Scalar::Bytes(bytes) => write_text(utf8(bytes)?, out),
+        Scalar::Time(time) => write_text(&written(time, values.data_type()), out),
         Scalar::Other => write_nested(values, row, out, most)?,
     }
     Ok(())
@@ -139,20 +135,6 @@ fn separate(nth: usize, out: &mut Vec<u8>) {
     if nth > 0 {
         out.push(b',');
     }
-}
-
-fn decimal(digits: i128, scale: i8) -> String {
-    let Ok(places) = usize::try_from(scale) else {
-        let zeros = if digits == 0 { 0 } else { usize::from(scale.unsigned_abs()) };
-        return format!("{digits}{}", "0".repeat(zeros));
-    };
-    if places == 0 {
-        return digits.to_string();
-    }
-    let sign = if digits < 0 { "-" } else { "" };
-    let all = format!("{:0>width$}", digits.unsigned_abs(), width = places + 1);
-    let (whole, rest) = all.split_at(all.len() - places);
-    format!("{sign}{whole}.{rest}")
 }
 
 #[cfg(test)]

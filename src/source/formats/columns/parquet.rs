@@ -86,8 +86,13 @@ impl fmt::Debug for Footer {
 
 impl ParquetFormat {
     /// The format of `source.<index>` of the config.
-    pub(crate) fn new(index: usize, config: &SourceConfig, wanted: Wanted) -> Result<Self> {
-        let columns = Columns::new(index, config, wanted)?;
+    pub(crate) fn new(
+        index: usize,
+        config: &SourceConfig,
+        wanted: Wanted,
+        carried: Arc<[String]>,
+    ) -> Result<Self> {
+        let columns = Columns::new(index, config, wanted, carried)?;
         Ok(Self { columns, footers: Mutex::default() })
     }
 

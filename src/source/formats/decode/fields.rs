@@ -53,18 +53,7 @@ fn find_strictly(
     };
     let mut json = serde_json::Deserializer::from_str(line);
     let seed = Find { wanted, depth: 0, found: &mut found };
-    seed.deserialize(&mut json).and_then(|()| json.end()).map_err(|e| {
-        let text = e.to_string();
-        let what = text.split(" at line ").next().unwrap_or(&text);
-        let behind = what.ends_with("hex escape").then(|| line.as_bytes().get(..e.column())).flatten();
-        if let Some(at) = behind.and_then(lone_surrogate) {
-            let what =
-                format!("`{}` is half of a character (a surrogate) and stands alone", &line[at..at + 6]);
-            return Problem::new(at, what, "write the whole character, or remove it");
-        }
-        let offset = if e.is_eof() { line.len() } else { e.column().saturating_sub(1) };
-        Problem::new(offset, format!("broken JSON: {what}"), "mend it")
-    })?;
+    seed.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| broken(line, &error))?;
     if let At::Wrong { kind: NULL, .. } = found.text {
         found.out.truncate(start);
         return Ok(1.0);
@@ -75,6 +64,19 @@ fn find_strictly(
     let Some((path, max)) = weight else { return Ok(1.0) };
     let weight = found.weight.expect(&path.parts, "a number")?;
     share(weight, *max).map_err(|what| not_usable(format!("field `{}` is {what}", path.name)))
+}
+
+/// The problem of a line that is not JSON.
+pub(super) fn broken(line: &str, error: &serde_json::Error) -> Problem {
+    let text = error.to_string();
+    let what = text.split(" at line ").next().unwrap_or(&text);
+    let behind = what.ends_with("hex escape").then(|| line.as_bytes().get(..error.column())).flatten();
+    if let Some(at) = behind.and_then(lone_surrogate) {
+        let what = format!("`{}` is half of a character (a surrogate) and stands alone", &line[at..at + 6]);
+        return Problem::new(at, what, "write the whole character, or remove it");
+    }
+    let offset = if error.is_eof() { line.len() } else { error.column().saturating_sub(1) };
+    Problem::new(offset, format!("broken JSON: {what}"), "mend it")
 }
 
 /// The place of an escape that is half of a character and stands alone. `line` ends where the parser noticed it: after

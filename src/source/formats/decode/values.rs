@@ -1,20 +1,22 @@
-//! Reads the values of columns out of a JSON object, wherever they are in it.
+//! Reads named values out of a JSON object, wherever they are in it.
 
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::fields::finite;
+use super::fields::{broken, finite};
 use crate::document::ColumnValue;
+use crate::source::carried::FieldValue;
 use crate::source::json_path::FieldPath;
 use crate::source::problem::Problem;
 
 /// The value at each path; `None` where the object has no such field. As for the text, a key with the whole name comes
 /// before what its dots lead to, and of equal keys the last counts. `NaN` and the infinities, which are no JSON, are
-/// null.
-///
-/// The line was read as JSON before.
-pub(super) fn values(line: &str, paths: &[FieldPath]) -> Result<Vec<Option<ColumnValue>>, Problem> {
+/// null. All of the line must be JSON; a blank one has no values.
+pub(crate) fn values(line: &str, paths: &[FieldPath]) -> Result<Vec<Option<FieldValue>>, Problem> {
+    if paths.is_empty() || line.trim_ascii().is_empty() {
+        return Ok(Vec::new());
+    }
     let read = |line: &str, empty_list| {
         let mut found: Vec<Found> = paths.iter().map(|_| Found::default()).collect();
         let wanted = paths.iter().enumerate().map(|(nth, path)| Way {
@@ -23,39 +25,25 @@ pub(super) fn values(line: &str, paths: &[FieldPath]) -> Result<Vec<Option<Colum
             rest: &path.parts,
         });
         let seed = Values { ways: wanted.collect(), empty_list, found: &mut found };
-        seed.deserialize(&mut serde_json::Deserializer::from_str(line)).map(|()| found)
+        let mut json = serde_json::Deserializer::from_str(line);
+        let read = seed.deserialize(&mut json).and_then(|()| json.end());
+        read.map(|()| found).map_err(|error| broken(line, &error))
     };
-    let found = match (read(line, Leaf::Several("a list")), finite(line)) {
-        (Ok(found), _) => Ok(found),
-        (Err(_), Some(line)) => read(&line, Leaf::Value(ColumnValue::Null)),
-        (Err(error), None) => Err(error),
-    };
-    let found = found.map_err(|error| Problem::new(0, format!("broken JSON: {error}"), "mend it"))?;
-    let value = |(found, path): (Found, &FieldPath)| match found.leaf {
-        None => Ok(None),
-        Some(Leaf::Value(value)) => Ok(Some(value)),
-        Some(Leaf::Several(kind)) => Err(Problem::new(
-            0,
-            format!("field `{}` is {kind}, and a column has single values", path.name),
-            "name a field within it, or another one",
-        )),
-    };
-    found.into_iter().zip(paths).map(value).collect()
+    let found = read(line, LIST).or_else(|problem| match finite(line) {
+        Some(line) => read(&line, FieldValue::NULL),
+        None => Err(problem),
+    })?;
+    Ok(found.into_iter().map(|found| found.value).collect())
 }
+
+const LIST: FieldValue = FieldValue::Other("a list");
 
 /// What was found on the way to a column.
 #[derive(Debug, Default)]
 struct Found {
-    leaf: Option<Leaf>,
+    value: Option<FieldValue>,
     /// Whether a key with the whole name was found. Nothing else counts then.
     is_whole: bool,
-}
-
-#[derive(Clone, Debug)]
-enum Leaf {
-    Value(ColumnValue),
-    /// A list or an object.
-    Several(&'static str),
 }
 
 /// The way to a column from here on: the rest of its path. An empty one ends here.
@@ -71,15 +59,15 @@ struct Way<'a> {
 struct Values<'a, 'b> {
     ways: Vec<Way<'a>>,
     /// What an empty list stands for.
-    empty_list: Leaf,
+    empty_list: FieldValue,
     found: &'b mut [Found],
 }
 
 impl<'a> Values<'a, '_> {
     /// Notes a value on the ways that end here.
-    fn note<E>(self, leaf: Leaf) -> Result<(), E> {
+    fn note<E>(self, value: FieldValue) -> Result<(), E> {
         for way in self.ways.iter().filter(|way| way.rest.is_empty()) {
-            self.found[way.nth].leaf = Some(leaf.clone());
+            self.found[way.nth].value = Some(value.clone());
         }
         Ok(())
     }
@@ -97,7 +85,7 @@ impl<'a> Values<'a, '_> {
             };
             if let Some(rest) = rest {
                 found.is_whole |= is_whole;
-                found.leaf = None;
+                found.value = None;
                 through.push(Way { nth: way.nth, name: None, rest });
             }
         }
@@ -130,39 +118,39 @@ impl<'de> Visitor<'de> for Values<'_, '_> {
                 map.next_value_seed(Values { ways, empty_list, found: &mut *self.found })?;
             }
         }
-        self.note(Leaf::Several("an object"))
+        self.note(FieldValue::Other("an object"))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let mut leaf = self.empty_list.clone();
+        let mut value = self.empty_list.clone();
         while list.next_element::<IgnoredAny>()?.is_some() {
-            leaf = Leaf::Several("a list");
+            value = LIST;
         }
-        self.note(leaf)
+        self.note(value)
     }
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        self.note(Leaf::Value(ColumnValue::Text(text.into())))
+        self.note(FieldValue::Value(ColumnValue::Text(text.into())))
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.note(Leaf::Value(ColumnValue::Bool(value)))
+        self.note(FieldValue::Value(ColumnValue::Bool(value)))
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<(), E> {
-        self.note(Leaf::Value(ColumnValue::Integer(number.into())))
+        self.note(FieldValue::Value(ColumnValue::Integer(number.into())))
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<(), E> {
-        self.note(Leaf::Value(ColumnValue::Integer(number.into())))
+        self.note(FieldValue::Value(ColumnValue::Integer(number.into())))
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<(), E> {
-        self.note(Leaf::Value(ColumnValue::Float(number)))
+        self.note(FieldValue::Value(ColumnValue::Float(number)))
     }
 
     fn visit_unit<E>(self) -> Result<(), E> {
-        self.note(Leaf::Value(ColumnValue::Null))
+        self.note(FieldValue::Value(ColumnValue::Null))
     }
 }
 
@@ -173,28 +161,31 @@ mod tests {
 
     use super::*;
 
-    fn read(line: &str, names: &[&str]) -> Result<Vec<Option<ColumnValue>>, String> {
+    fn read(line: &str, names: &[&str]) -> Vec<Option<FieldValue>> {
         let paths: Vec<_> = names.iter().map(|name| FieldPath::new(name)).collect();
-        values(line, &paths).map_err(|problem| problem.what)
+        values(line, &paths).expect("values")
     }
 
-    fn one(line: &str, name: &str) -> Option<ColumnValue> {
-        read(line, &[name]).expect("values").swap_remove(0)
+    fn one(line: &str, name: &str) -> Option<FieldValue> {
+        read(line, &[name]).swap_remove(0)
+    }
+
+    fn value(value: ColumnValue) -> Option<FieldValue> {
+        Some(FieldValue::Value(value))
     }
 
     #[test]
     fn each_value_keeps_its_type() {
         let line = r#"{"s": "é\n", "i": -7, "u": 18446744073709551615, "f": 1.0, "b": true, "n": null, "m": {"url": "x"}}"#;
-        let found =
-            read(line, &["m.url", "s", "i", "u", "f", "b", "n", "none", "m.none", "s.x"]).expect("values");
+        let found = read(line, &["m.url", "s", "i", "u", "f", "b", "n", "none", "m.none", "s.x"]);
         let expected = [
-            Some(ColumnValue::Text("x".into())),
-            Some(ColumnValue::Text("é\n".into())),
-            Some(ColumnValue::Integer(-7)),
-            Some(ColumnValue::Integer(u64::MAX.into())),
-            Some(ColumnValue::Float(1.0)),
-            Some(ColumnValue::Bool(true)),
-            Some(ColumnValue::Null),
+            value(ColumnValue::Text("x".into())),
+            value(ColumnValue::Text("é\n".into())),
+            value(ColumnValue::Integer(-7)),
+            value(ColumnValue::Integer(u64::MAX.into())),
+            value(ColumnValue::Float(1.0)),
+            value(ColumnValue::Bool(true)),
+            value(ColumnValue::Null),
             None,
             None,
             None,
@@ -203,24 +194,36 @@ mod tests {
     }
 
     #[test]
-    fn a_list_or_an_object_is_no_value() {
-        let says = |line: &str| read(line, &["m"]).expect_err("a problem");
-        assert_eq!(says(r#"{"m": {"a": 1}}"#), "field `m` is an object, and a column has single values");
-        assert_eq!(says(r#"{"m": []}"#), "field `m` is a list, and a column has single values");
-        assert_eq!(says(r#"{"m": [1], "x": NaN}"#), "field `m` is a list, and a column has single values");
+    fn a_list_or_an_object_is_no_single_value() {
+        let several = |line: &str| match one(line, "m") {
+            Some(FieldValue::Other(kind)) => kind,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(several(r#"{"m": {"a": 1}}"#), "an object");
+        assert_eq!(several(r#"{"m": []}"#), "a list");
+        assert_eq!(several(r#"{"m": [1], "x": NaN}"#), "a list");
+    }
+
+    #[test]
+    fn all_of_a_line_is_json_or_it_is_blank() {
+        let problem = |line: &str| values(line, &[FieldPath::new("a")]).expect_err("no JSON");
+        for (line, offset) in [(r#"{"a": 1"#, 7), (r#"{"a": 1} x"#, 9), (r#"{"a": 1, "b": NaN, c}"#, 19)] {
+            assert_eq!(problem(line).offset, offset, "{line}");
+        }
+        assert_eq!(values(" ", &[FieldPath::new("a")]), Ok(Vec::new()));
     }
 
     #[test]
     fn numbers_that_json_does_not_have_are_null() {
         for number in ["NaN", "Infinity", "-Infinity"] {
-            assert_eq!(one(&format!(r#"{{"a": {number}}}"#), "a"), Some(ColumnValue::Null));
+            assert_eq!(one(&format!(r#"{{"a": {number}}}"#), "a"), value(ColumnValue::Null));
         }
     }
 
     #[test]
     fn the_last_of_equal_keys_counts_and_a_whole_name_comes_first() {
         let whole = |line: &str| one(line, "a.b");
-        let number = |n| Some(ColumnValue::Integer(n));
+        let number = |n| value(ColumnValue::Integer(n));
         assert_eq!(whole(r#"{"a.b": 1, "a": {"b": 2}}"#), number(1));
         assert_eq!(whole(r#"{"a": {"b": 2}, "a.b": 1}"#), number(1));
         assert_eq!(whole(r#"{"a": {"b": 2}, "a": {"b": 3}}"#), number(3));
@@ -238,8 +241,8 @@ mod tests {
                 true => (json!({"z": [1, {"a": 2}], "a": fields}), "a."),
                 false => (fields.clone(), ""),
             };
-            for (name, value) in fields.as_object().expect("fields") {
-                let expected = match value {
+            for (name, field) in fields.as_object().expect("fields") {
+                let expected = match field {
                     Value::String(text) => ColumnValue::Text(text.as_str().into()),
                     Value::Bool(truth) => ColumnValue::Bool(*truth),
                     Value::Null => ColumnValue::Null,
@@ -248,7 +251,7 @@ mod tests {
                         |number| ColumnValue::Integer(number.into()),
                     ),
                 };
-                prop_assert_eq!(one(&line.to_string(), &format!("{at}{name}")), Some(expected));
+                prop_assert_eq!(one(&line.to_string(), &format!("{at}{name}")), Some(FieldValue::Value(expected)));
             }
         }
     }

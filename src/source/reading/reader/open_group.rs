@@ -357,8 +357,7 @@ impl Reader {
     /// The stored tokens of split `number`, in token shards or in the cache.
     pub(super) fn tokens_at(&self, number: u32) -> Result<Option<StoredSplit>> {
         let stored = self.corpus().open_tokens(number, &self.opener)?;
-        let carried = self.corpus().format(self.corpus().split(number).file).carried.as_ref();
-        let columns = carried.map(|carried| carried.names.clone());
+        let columns = self.corpus().format(self.corpus().split(number).file).carried.come_along().cloned();
         let stored = stored.or_else(|| self.cached.as_ref()?.tokens(number));
         Ok(stored.map(|tokens| tokens.with_columns(columns)))
     }

@@ -212,8 +212,7 @@ impl Reader {
         shards.sums().read(&wanted, fetch, |number, bytes| {
             if let Some(&number) = number.checked_sub(cursors.len()).and_then(|nth| noted.get(nth)) {
                 let (.., document) = &cursors[number];
-                let carried = corpus.format(document.split.file).carried.as_ref();
-                let wanted = carried.map(|carried| &carried.names);
+                let wanted = corpus.format(document.split.file).carried.come_along();
                 let notes = document.tokens.notes_in(bytes, &document.stored(), document.nth, wanted)?;
                 let (slab, at): (usize, usize) = places[number];
                 slabs[slab].mask.append(&notes.mask, 0..document.size().0, at);

@@ -117,8 +117,8 @@ fn kinds_that_do_not_fit_are_refused() {
         ("3 > word", "column \"word\" is text, and cannot be compared with a number"),
         ("number + 1 = truth", "column \"truth\" is true or false, and cannot be compared with a number"),
         ("(number > 1) = 1", "true or false cannot be compared with a number"),
-        ("year > 3", "column \"year\" is \"x\" in its path, and not a number"),
-        ("noon < year", "column \"year\" is \"x\" in its path, and not a time of day; write it as 12:30:00"),
+        ("year > 3", "column \"year\" is \"x\", and not a number"),
+        ("noon < year", "column \"year\" is \"x\", and not a time of day; write it as 12:30:00"),
         (
             "number + day = 1",
             "column \"day\" is a date or time, and stands where a number must be; times are compared by =, <, >",

@@ -1,4 +1,4 @@
-//! Cells of a table as the values of `where`.
+//! Cells of a table as values.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -11,10 +11,8 @@ use arrow_array::types::{
 };
 use arrow_schema::{DataType, TimeUnit};
 
-use super::check::Kind;
-use super::scalar::Scalar;
-use super::time::{Clock, Time};
 use crate::source::excerpt::excerpt;
+use crate::source::filter::{Clock, Kind, Scalar, Time};
 
 /// The kind of a column's values.
 pub(super) fn kind(of: &DataType) -> Kind {

@@ -9,7 +9,7 @@ use crate::source::excerpt::excerpt;
 
 /// What the values of a column or an expression are, where they are not null.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Null,
     Truth,
     Number,
@@ -137,7 +137,7 @@ impl Side {
         };
         let text = excerpt(text);
         value.ok_or_else(|| match &self.column {
-            Some(name) => format!("column {name:?} is {text:?} in its path, and not {kind}{remedy}"),
+            Some(name) => format!("column {name:?} is {text:?}, and not {kind}{remedy}"),
             None => format!("{text:?} is not {kind}{remedy}"),
         })
     }

@@ -39,7 +39,7 @@ pub(super) enum Binary {
 }
 
 impl<'a> Scalar<'a> {
-    pub(super) fn whole(number: impl Into<i128>) -> Self {
+    pub(crate) fn whole(number: impl Into<i128>) -> Self {
         Self::Exact { digits: number.into(), scale: 0 }
     }
 

@@ -14,8 +14,8 @@ const DATE: usize = "2024-01-31".len();
 /// A date or time, in nanoseconds of its clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Time {
-    pub(super) nanos: i128,
-    pub(super) clock: Clock,
+    pub(crate) nanos: i128,
+    pub(crate) clock: Clock,
 }
 
 /// From when a time counts.
@@ -52,14 +52,14 @@ impl fmt::Display for Time {
 
 impl Clock {
     /// Dates, and times in UTC.
-    pub(super) const UTC: Self = Self::Calendar { offset: Some(0) };
+    pub(crate) const UTC: Self = Self::Calendar { offset: Some(0) };
 
     /// Whether both are times of day, or neither.
     pub(super) fn is_like(self, other: Self) -> bool {
         discriminant(&self) == discriminant(&other)
     }
 
-    pub(super) fn in_zone(zone: &str) -> Self {
+    pub(crate) fn in_zone(zone: &str) -> Self {
         match zone {
             "UTC" | "Etc/UTC" | "GMT" | "Z" => Self::UTC,
             _ => Self::Calendar { offset: minutes(zone) },
