@@ -95,7 +95,7 @@ impl Carried {
     /// Those that `source.<index>` of the config names.
     pub(crate) fn new(index: usize, config: &SourceConfig) -> Result<Self> {
         let is_table = matches!(config.kind, SourceKind::Parquet | SourceKind::Arrow);
-        let filter = if is_table { None } else { parse_filter(index, config)? };
+        let filter = if is_table { None } else { parse_filter(&format!("source.{index}"), config)? };
         let used = filter.iter().flat_map(Filter::names).filter(|name| !config.columns.contains(name));
         let names = config.columns.iter().chain(used).cloned().collect();
         Ok(Self { names, columns: config.columns.as_slice().into(), filter })
@@ -143,6 +143,27 @@ impl Carried {
         Ok(Some(Some(Columns::new(names, columns.collect::<Result<_, _>>()?))))
     }
 
+    /// The names of the columns that are read from token shards, if any are.
+    pub(crate) fn of_shards(&self) -> Option<&Arc<[String]>> {
+        Some(&self.names).filter(|names| !names.is_empty())
+    }
+
+    /// Whether the filter may leave out documents whose tokens are stored.
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    /// The columns of a document of token shards that come along, of those that are read there; `None` if the
+    /// filter leaves it out. Whether text had a type in its file is not known there.
+    pub(crate) fn of_stored(&self, stored: CarriedColumns) -> Result<Option<CarriedColumns>, Problem> {
+        let (Some(columns), true) = (&stored, self.is_filtered()) else { return Ok(Some(stored)) };
+        let field = |(_, value): (&str, &ColumnValue)| match value {
+            ColumnValue::Text(text) => Some(FieldValue::Untyped(text.clone())),
+            other => Some(FieldValue::Value(other.clone())),
+        };
+        self.columns(columns.iter().map(field).collect(), Path::new(""))
+    }
+
     /// Refuses a column of `source.<index>` that none of the paths has as a partition, for files without fields.
     pub(crate) fn check_partitions<'a>(
         &self,
@@ -161,10 +182,10 @@ impl Carried {
     }
 }
 
-/// The `where` of `source.<index>` of the config.
-pub(crate) fn parse_filter(index: usize, config: &SourceConfig) -> Result<Option<Filter>> {
+/// The `where` of a source, which has this key in the config.
+pub(crate) fn parse_filter(key: &str, config: &SourceConfig) -> Result<Option<Filter>> {
     let filter = config.filter.as_deref().map(Filter::parse).transpose();
-    filter.map_err(|problem| Error::config(format!("source.{index}.where"), problem))
+    filter.map_err(|problem| Error::config(format!("{key}.where"), problem))
 }
 
 /// The name of a partition directory for null.

@@ -1,7 +1,7 @@
 //! Columns: each piece of each batch has the values that its document's record has, however the document was shuffled,
 //! packed, dealt, resumed, cached or prepared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -123,6 +123,15 @@ fn ids(batches: &[Batch]) -> Vec<Vec<u32>> {
     batches.iter().map(|batch| batch.ids().to_vec()).collect()
 }
 
+/// All documents that batches have, by their files and bytes.
+fn documents(batches: &[Batch]) -> BTreeSet<(PathBuf, u64)> {
+    let place = |batch: &Batch| {
+        let places = batch.pieces().iter().map(|piece| (batch.path(piece).to_owned(), piece.position.byte));
+        places.collect::<Vec<_>>()
+    };
+    batches.iter().flat_map(place).collect()
+}
+
 /// Stages that look at the columns, and replace texts, ids and rows.
 fn with_stages(builder: LoaderBuilder) -> LoaderBuilder {
     let shout = |document: Document| {
@@ -210,6 +219,63 @@ proptest! {
         let none = batches(builder(&config), None);
         prop_assert_eq!(ids(&none), ids(&of_prepared));
         check(&none, &known, &[])?;
+    }
+
+    #[test]
+    fn where_chooses_the_same_documents_of_shards_as_of_text(
+        files in records(), config in configs(), filter in prop::sample::select(vec![
+            "score >= 0", "lang = 'en'", "lang is null or score < 0", "id > 0 and \"meta.url\" is null",
+        ]),
+        resumed in any::<prop::sample::Index>(), is_global: bool,
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        // One that each of them chooses.
+        let chosen = vec![
+            ("chosen".to_owned(), 5, Some(1.0), Some(Some("en".to_owned())), None),
+            ("chosen".to_owned(), 5, Some(-1.0), None, None),
+        ];
+        let mut files = files;
+        files.insert("chosen.jsonl".to_owned(), chosen);
+        let known = write(&directory.path().join("files"), &files);
+        let filter = Some(filter.to_owned());
+        let text = SourceConfig {
+            kind: SourceKind::Jsonl,
+            field: Some("text".to_owned()),
+            paths: vec![format!("{}/files/**/*.jsonl", directory.path().display())],
+            split: Some(ByteCount(300)),
+            columns: NAMES.map(str::to_owned).to_vec(),
+            ..SourceConfig::default()
+        };
+        let mut config = Config { sources: vec![SourceConfig { filter: filter.clone(), ..text.clone() }], ..config };
+        config.tokenizer.kind = TokenizerKind::Bytes;
+        let expected = batches(builder(&config), None);
+
+        let shards = directory.path().join("shards");
+        config.sources = vec![text];
+        block_on(prepare(&config, &shards, |_| ())).expect("prepared");
+        let paths = vec![shards.display().to_string()];
+        let columns = vec!["id".to_owned()];
+        config.sources = vec![SourceConfig { kind: SourceKind::Shards, paths, filter, columns, ..SourceConfig::default() }];
+        let of_shards = batches(builder(&config), None);
+        prop_assert_eq!(ids(&of_shards), ids(&expected));
+        check(&of_shards, &known, &["id"])?;
+        if !of_shards.is_empty() {
+            let cursor = reread(of_shards[resumed.index(of_shards.len())].cursor());
+            let rest = batches(builder(&config), Some(&cursor));
+            prop_assert_eq!(ids(&rest), ids(&of_shards[of_shards.len() - rest.len()..]));
+        }
+        if is_global {
+            config.pipeline.shuffle_splits = true;
+            (config.pipeline.shuffle, config.pipeline.window) = (ShuffleRule::Global, OrAuto::Auto);
+            let all = batches(builder(&config), None);
+            check(&all, &known, &["id"])?;
+            prop_assert_eq!(documents(&all), documents(&expected));
+            if !all.is_empty() {
+                let cursor = reread(all[resumed.index(all.len())].cursor());
+                let rest = batches(builder(&config), Some(&cursor));
+                prop_assert_eq!(ids(&rest), ids(&all[all.len() - rest.len()..]));
+            }
+        }
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! Several sources: shares, changes on the way, sources that come later, and what is left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use futures::TryStreamExt;
 use millstream::config::{
-    ByteCount, Config, ExcludedDocument, MixtureChange, SampleConfig, SourceConfig, SourceKind,
+    ByteCount, Config, ExcludedDocument, MixtureChange, SampleConfig, SourceConfig, SourceKind, TokenizerKind,
 };
 use millstream::conformance;
 use millstream::cursor::Event;
+use millstream::document::ColumnValue;
+use millstream::prepare::prepare;
 use millstream::{Batch, Cursor, Error};
 use proptest::prelude::*;
 
@@ -61,6 +63,74 @@ fn ids(batches: &[Batch]) -> Vec<Vec<u32>> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn each_value_of_a_column_is_mixed_as_a_source_of_its_own(
+        weights in prop::array::uniform2(1_u32..60), is_number: bool, is_stored: bool, batch_size in 1_usize..5,
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let values = if is_number { ["1", "2.0", "3"] } else { ["en", "d\"e.x'", "fr"] };
+        let literal = |value: &str| if is_number { value.to_owned() } else { format!("{value:?}") };
+        let record = |n: usize| {
+            let value = literal(values[n * n % 7 % 3]);
+            format!("{{\"text\": \"record {n}\", \"of\": {{\"x\": {value}}}, \"good\": {}}}\n", n % 4 > 0)
+        };
+        std::fs::write(directory.path().join("a.jsonl"), (0..300).map(record).collect::<String>()).expect("a file");
+        let path = |name: &str| vec![directory.path().join(name).display().to_string()];
+        let text = SourceConfig {
+            kind: SourceKind::Jsonl,
+            field: Some("text".to_owned()),
+            paths: path("a.jsonl"),
+            split: Some(ByteCount(900)),
+            columns: vec!["of.x".to_owned(), "good".to_owned()],
+            ..SourceConfig::default()
+        };
+        let mut config = Config { sources: vec![text], ..lines(directory.path(), 1) };
+        config.tokenizer.kind = TokenizerKind::Bytes;
+        if is_stored {
+            block_on(prepare(&config, &directory.path().join("shards"), |_| ())).expect("prepared");
+            let (kind, columns) = (SourceKind::Shards, config.sources[0].columns.clone());
+            config.sources = vec![SourceConfig { kind, paths: path("shards"), columns, ..SourceConfig::default() }];
+        }
+        config.sources[0].filter = Some("good".to_owned());
+        config.pipeline.epochs = None;
+        (config.pipeline.batch_size, config.pipeline.seq_len) = (batch_size, 20);
+        let named = |[one, other]: [u32; 2]| {
+            let of = [(values[0], one), (values[1], other)];
+            of.map(|(value, weight)| (value.to_owned(), f64::from(weight) / 10.0)).into()
+        };
+        config.mixture.by = Some("of.x".to_owned());
+        config.mixture.weights = named(weights);
+        let change = (100 / batch_size) as u64;
+        config.mixture.changes = vec![MixtureChange { batch: change, weights: named([1, 1]) }];
+        let batches = take(&config, None, 300 / batch_size);
+
+        let (mut counts, mut rows) = ([0_u32; 2], 0_u32);
+        for batch in &batches {
+            if batch.number() == change {
+                (counts, rows) = ([0; 2], 0);
+            }
+            for row in 0..batch.rows() {
+                let pieces = batch.pieces().iter().filter(|piece| piece.row as usize == row);
+                let of: BTreeSet<String> = pieces
+                    .map(|piece| {
+                        assert_eq!(batch.column(piece, "good"), Some(&ColumnValue::Bool(true)));
+                        batch.column(piece, "of.x").expect("it comes along").to_string()
+                    })
+                    .collect();
+                prop_assert_eq!(of.len(), 1, "{:?}", of);
+                let nth = values.iter().position(|value| of.contains(*value)).expect("a value");
+                prop_assert!(nth < 2);
+                (counts[nth], rows) = (counts[nth] + 1, rows + 1);
+                let [one, other] = if batch.number() < change { weights } else { [1, 1] };
+                let share = f64::from(rows) * f64::from(one) / f64::from(one + other);
+                prop_assert!((f64::from(counts[0]) - share).abs() < 1.01, "{counts:?} {share}");
+            }
+        }
+        let at = batches.len() / 2;
+        let rest = take(&config, Some(&reread(batches[at].cursor())), batches.len() - at - 1);
+        prop_assert_eq!(ids(&rest), ids(&batches[at + 1..]));
+    }
 
     #[test]
     fn each_prefix_has_each_share_to_one_row(

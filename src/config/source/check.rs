@@ -185,9 +185,7 @@ impl SourceConfig {
 fn of_another_kind(kind: SourceKind, key: &str) -> String {
     match (kind, key) {
         (Shards, "cache") => "shards are tokens already; remove it".to_owned(),
-        (Shards, "where" | "sample") => {
-            "token shards have only ids; filter the text when you prepare them".to_owned()
-        }
+        (Shards, "sample") => "token shards have only ids; name the field when you prepare them".to_owned(),
         (Shards, "field" | "split" | "max_document_bytes" | "oversize" | "document" | "zstd_window") => {
             "token shards know what they were made of; remove it".to_owned()
         }

@@ -182,7 +182,7 @@ impl SourceKind {
                 unit: Unit::Row,
                 ..Facts::new("mds", &[DOCUMENTS, FILES, TASKS, FIELDS])
             },
-            Self::Shards => Facts::new("shards", &[FILES, &["columns"]]),
+            Self::Shards => Facts::new("shards", &[FILES, &["columns", "where"]]),
             Self::Huggingface => Facts::new(
                 "huggingface",
                 &[DOCUMENTS, PACKED, TASKS, FIELDS, &["sample", "csv", "repo", "revision", "subset", "part"]],

@@ -10,7 +10,9 @@ use super::patterns::{self, expanded};
 use crate::config::{DocumentKind, SourceConfig, SourceKind, TokenizerConfig};
 use crate::error::{Error, Result};
 use crate::shards::{ShardPlace, ShardSet, Shards};
+use crate::source::carried::parse_filter;
 use crate::source::excerpt::listed;
+use crate::source::filter::Filter;
 use crate::source::rendering::Rendering;
 use crate::store::{Stores, pinned};
 use crate::tasks::blocking;
@@ -60,34 +62,43 @@ fn resolved(key: &str, config: &SourceConfig, stores: &Arc<Stores>) -> Result<Re
     let places = places.collect::<Result<Vec<_>>>()?.concat();
     let shards = ShardSet::open(&places)?;
     let made_of = |shards: &Shards| shards.manifest().source.clone();
+    let filter = parse_filter(key, config)?;
+    let used = filter.iter().flat_map(Filter::names);
     for shards in shards.all() {
         let stored = made_of(shards).columns;
-        if let Some(missing) = config.columns.iter().find(|name| !stored.contains(name)) {
+        if let Some(missing) = config.columns.iter().chain(used.clone()).find(|name| !stored.contains(name)) {
             let place = shards.place().path().display();
             let there = match stored.is_empty() {
                 true => format!("{place} was prepared without columns"),
                 false => format!("{place} has the columns {}, and not {missing}", listed(&stored)),
             };
             let problem = format!("{there}; prepare it again, with source.columns");
-            return Err(Error::config(format!("{key}.columns"), problem));
+            let of = if config.columns.contains(missing) { "columns" } else { "where" };
+            return Err(Error::config(format!("{key}.{of}"), problem));
         }
     }
     // The run decides how often and how much of it is read.
+    let first = made_of(&shards.all()[0]);
+    let filter = match (&first.filter, &config.filter) {
+        (Some(made), Some(filter)) => Some(format!("({made}) and ({filter})")),
+        (made, filter) => made.clone().or_else(|| filter.clone()),
+    };
     let settings = SourceConfig {
+        filter,
         name: config.name.clone(),
         weight: config.weight,
         epochs: config.epochs,
         on_error: config.on_error,
         cache: None,
-        ..made_of(&shards.all()[0])
+        ..first
     };
     let document = match shards.all().iter().any(|shards| made_of(shards).document == DocumentKind::File) {
         true => DocumentKind::File,
         false => DocumentKind::Line,
     };
     // No file is opened; it only matters whether some files are one document each.
-    let (on_error, columns) = (config.on_error, config.columns.clone());
-    let reads = SourceConfig { document, on_error, columns, ..SourceConfig::default() };
+    let (on_error, columns, filter) = (config.on_error, config.columns.clone(), config.filter.clone());
+    let reads = SourceConfig { document, on_error, columns, filter, ..SourceConfig::default() };
     Ok(Resolved { reads, settings, origin: Origin::Shards(Arc::new(shards)) })
 }
 

@@ -60,7 +60,7 @@ impl Columns {
             wanted,
             max: config.max_document_bytes.as_usize(),
             sample: config.sample.clone(),
-            filter: parse_filter(index, config)?.map(RowFilter::new),
+            filter: parse_filter(&format!("source.{index}"), config)?.map(RowFilter::new),
             carried,
             absent: Arc::default(),
         })

@@ -264,7 +264,10 @@ impl Gathered {
                 }
                 let (range, split, columns) = (range.clone(), of.split, columns.clone());
                 let found = StoredDocument { entry, range, split, of: origin, sample, columns };
-                stored::deliver(grouper, tokens, found, cursor, &mut group);
+                if let Err(error) = stored::deliver(grouper, tokens, found, cursor, &mut group) {
+                    group.after = GroupEnd::Failed(error);
+                    break;
+                }
                 continue;
             }
             let framed = &framed[index as usize];

@@ -9,9 +9,11 @@ use super::group::{Group, Grouper, Item};
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
 use crate::document::{CarriedColumns, Marks, Mask, RenderedMarks, Slab, SlabContent};
+use crate::error::{Error, Result};
 use crate::segment::{Entry, StoredText};
 use crate::shards::StoredSplit;
 use crate::source::framing::Boundary;
+use crate::source::problem::Problem;
 use crate::source::split::Split;
 
 #[cfg(test)]
@@ -77,6 +79,9 @@ pub(crate) struct StoredDocument<'a> {
 }
 
 /// Appends a document, or leaves it out.
+///
+/// # Errors
+/// [`Error::Document`] if `where` cannot be asked of its columns.
 #[inline]
 pub(crate) fn deliver(
     grouper: &Grouper,
@@ -84,26 +89,48 @@ pub(crate) fn deliver(
     document: StoredDocument<'_>,
     cursor: &mut LaneCursor,
     group: &mut Group,
-) {
+) -> Result<()> {
     let StoredDocument { entry, range, split, of, sample, columns } = document;
     let (byte, line) = entry.start;
     let start = Boundary { byte, line };
     if entry.text == StoredText::Skipped {
         group.skip(cursor, of, start);
-        return;
+        return Ok(());
     }
     let is_drawn = || {
         grouper.holdout.delivers_digest(entry.digest) && grouper.draws(split, cursor.epoch, byte, entry.share)
     };
     if !tokens.is_delivered() && !is_drawn() {
-        return;
+        return Ok(());
     }
+    let columns = match tokens.is_delivered() {
+        true => columns,
+        false => match passing(grouper, &split, byte, columns)? {
+            Some(columns) => columns,
+            None => return Ok(()),
+        },
+    };
     // A document that the tokenizer failed on was delivered, but has no ids.
     if let StoredText::Bytes(text_bytes) = entry.text {
         let (text_bytes, share) = (text_bytes as usize, entry.share);
         group.append(cursor, Item { range, text_bytes, start, share, of, sample, columns });
     }
     cursor.documents += 1;
+    Ok(())
+}
+
+/// The columns of a document of token shards that come along; `None` if `where` leaves it out.
+pub(crate) fn passing(
+    grouper: &Grouper,
+    split: &Split,
+    byte: u64,
+    columns: CarriedColumns,
+) -> Result<Option<CarriedColumns>> {
+    let (corpus, file) = (&grouper.corpus, split.file);
+    corpus.format(file).carried.of_stored(columns).map_err(|Problem { what, remedy, .. }| {
+        let (path, unit) = (corpus.files.path(file).to_owned(), corpus.files[file as usize].unit);
+        Error::Document { path, line: 0, unit, byte, problem: what, remedy: remedy.into_owned() }
+    })
 }
 
 /// Adds the ids of the documents of a split, and their mask, in the same places. What of this is in memory, and the

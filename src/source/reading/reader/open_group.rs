@@ -357,9 +357,13 @@ impl Reader {
     /// The stored tokens of split `number`, in token shards or in the cache.
     pub(super) fn tokens_at(&self, number: u32) -> Result<Option<StoredSplit>> {
         let stored = self.corpus().open_tokens(number, &self.opener)?;
-        let columns = self.corpus().format(self.corpus().split(number).file).carried.come_along().cloned();
-        let stored = stored.or_else(|| self.cached.as_ref()?.tokens(number));
-        Ok(stored.map(|tokens| tokens.with_columns(columns)))
+        let carried = &self.corpus().format(self.corpus().split(number).file).carried;
+        if let Some(tokens) = stored {
+            return Ok(Some(tokens.with_columns(carried.of_shards().cloned())));
+        }
+        // What is cached was filtered.
+        let cached = self.cached.as_ref().and_then(|cached| cached.tokens(number));
+        Ok(cached.map(|tokens| tokens.with_columns(carried.come_along().cloned())))
     }
 
     /// How many documents an epoch may skip, in the source of a file.

@@ -17,7 +17,7 @@ use crate::document::{Mask, Slab, SlabContent};
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::segment::{BLOCK, Entry, EntryEnd, HeldIds, IdsOrigin, StoredIds, StoredText};
-use crate::shards::{Piece, SegmentRange, ShardSet, StoredSplit};
+use crate::shards::{Piece, SegmentRange, ShardSet, StoredNotes, StoredSplit};
 use crate::source::framing::Boundary;
 use crate::source::split::Split;
 
@@ -56,6 +56,16 @@ impl Found<'_> {
     fn size(&self) -> (usize, usize) {
         let Range { start, end } = self.stored();
         end.since(start)
+    }
+
+    /// Where the notes on it are.
+    fn notes_at(&self) -> Result<Piece<'_>> {
+        Ok(Piece { tokens: self.tokens, bytes: self.tokens.notes_at(&self.stored(), self.nth)? })
+    }
+
+    /// The notes on it that some bytes hold, with the wanted columns.
+    fn notes_in(&self, bytes: &[u8], wanted: Option<&Arc<[String]>>) -> Result<StoredNotes> {
+        self.tokens.notes_in(bytes, &self.stored(), self.nth, wanted)
     }
 
     /// Where its ids are, in bytes from its split's beginning.
@@ -176,10 +186,26 @@ impl Reader {
             Ok(())
         })?;
 
+        let carried = &corpus.format(corpus.split(self.splits.start).file).carried;
+        let mut left_out = vec![false; found.len()];
+        if carried.is_filtered() {
+            let has_columns = |nth: &usize| matches!(found[*nth].entry.text, StoredText::Bytes(_));
+            let asked: Vec<usize> = (0..found.len()).filter(has_columns).collect();
+            let notes = asked.iter().map(|nth| found[*nth].notes_at()).collect::<Result<Vec<_>>>()?;
+            shards.sums().read(&notes, fetch, |number, bytes| {
+                let document = &found[asked[number]];
+                let columns = document.notes_in(bytes, carried.of_shards())?.columns;
+                let passing =
+                    stored::passing(&self.grouper, &document.split, document.entry.start.0, columns)?;
+                left_out[asked[number]] = passing.is_none();
+                Ok(())
+            })?;
+        }
+
         let mut group = Group::with_room(found.len());
         let (mut wanted, mut cursors) = (Vec::new(), Vec::new());
         let mut at = self.at;
-        for document in &found {
+        for (document, is_left_out) in found.iter().zip(left_out) {
             let Found { split, entry, place, .. } = document;
             if entry.text == StoredText::Skipped {
                 at.skipped += 1;
@@ -187,7 +213,7 @@ impl Reader {
             }
             let is_delivered = self.grouper.holdout.delivers_digest(entry.digest)
                 && self.grouper.draws(*split, at.epoch, entry.start.0, entry.share);
-            if !is_delivered {
+            if !is_delivered || is_left_out {
                 continue;
             }
             // A document that the tokenizer failed on was delivered, but has no ids.
@@ -202,8 +228,7 @@ impl Reader {
         for (number, (.., document)) in
             cursors.iter().enumerate().filter(|(_, (.., found))| found.size().1 > 0)
         {
-            let bytes = document.tokens.notes_at(&document.stored(), document.nth)?;
-            wanted.push(Piece { tokens: document.tokens, bytes });
+            wanted.push(document.notes_at()?);
             noted.push(number);
         }
         let first_slab = group.next_slab();
@@ -212,8 +237,7 @@ impl Reader {
         shards.sums().read(&wanted, fetch, |number, bytes| {
             if let Some(&number) = number.checked_sub(cursors.len()).and_then(|nth| noted.get(nth)) {
                 let (.., document) = &cursors[number];
-                let wanted = corpus.format(document.split.file).carried.come_along();
-                let notes = document.tokens.notes_in(bytes, &document.stored(), document.nth, wanted)?;
+                let notes = document.notes_in(bytes, carried.come_along())?;
                 let (slab, at): (usize, usize) = places[number];
                 slabs[slab].mask.append(&notes.mask, 0..document.size().0, at);
                 group.carry(number, notes.columns);
