@@ -52,7 +52,7 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `compression` (default) | compressed text: gzip, zstd, bzip2, xz |
-//! | `columnar` (default) | Parquet, Arrow IPC, and `where` |
+//! | `columnar` (default) | Parquet and Arrow IPC |
 //! | `stores` (default) | sources in object stores, on HTTP servers and on the Hugging Face Hub ([`config::StoreConfig`]) |
 //! | `tokenizers` (default) | Hugging Face tokenizers ([`tokenizer::hf`]), and learning them |
 //! | `schema` | the JSON Schema of configs: `Config::schema` |
@@ -129,6 +129,7 @@ mod pages {
     pages! {
         readme: "../README.md",
         architecture: "../docs/guide/architecture.md",
+        columns: "../docs/guide/columns.md",
         config: "../docs/guide/config.md",
         custom_stages: "../docs/guide/custom-stages.md",
         getting_started: "../docs/guide/getting-started.md",

@@ -109,10 +109,10 @@ pub struct SourceConfig {
     /// How text with a hole is made.
     #[serde(skip_serializing_if = "FimConfig::is_default")]
     pub fim: FimConfig,
-    /// Which rows of a table in columns are documents: an SQL expression, such as `lang = 'en' and score > 3`.
-    /// A row is a document if the expression is true, and not if it is false or null. You can use
-    /// comparisons, `and`, `or`, `not`, `in`, `between`, `like`, `ilike`, `is null`, arithmetic, and names
-    /// with dots for fields within a column. Write names as they are in the file.
+    /// Which records are documents: an SQL expression over their columns or fields, such as `lang = 'en' and score > 3`. A
+    /// record is a document if the expression is true, and not if it is false or null. You can use comparisons, `and`,
+    /// `or`, `not`, `in`, `between`, `like`, `ilike`, `is null`, arithmetic, and names with dots for fields within a column.
+    /// Write names as they are in the file.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     /// Which values of a record come along with its document to the batches, by the names of their columns or fields: such

@@ -152,6 +152,7 @@ const CHANGES: &[(&str, &[&str], &str)] = &[
     ("source.fim.suffix", FIM, "source.0.fim.suffix=<|other|>"),
     ("source.fim.middle", FIM, "source.0.fim.middle=<|other|>"),
     ("source.where", TABLE, "source.0.where=id > 4"),
+    ("source.columns", JSONL, "source.0.columns=['q']"),
     ("source.csv.delimiter", CSV, "source.0.csv.delimiter=';'"),
     ("source.csv.quote", CSV, "source.0.csv.quote=''"),
     ("source.csv.escape", CSV, "source.0.csv.escape='\\'"),
