@@ -31,15 +31,18 @@ impl Text {
         self.family(name, "gauge", help, samples);
     }
 
-    /// Adds a gauge that has a sample for each value of one label.
+    /// Adds a gauge that has a sample for each pair of values of two labels.
     pub fn gauges<'a>(
         &mut self,
         name: &str,
         help: &str,
-        label: &str,
-        samples: impl IntoIterator<Item = (&'a str, f64)>,
+        labels: [&str; 2],
+        samples: impl IntoIterator<Item = ([&'a str; 2], f64)>,
     ) {
-        let labels = |(of, value): (&str, f64)| (format!("{label}=\"{}\"", escaped(of)), value);
+        let [first, second] = labels;
+        let labels = |([of, and], value): ([&str; 2], f64)| {
+            (format!("{first}=\"{}\",{second}=\"{}\"", escaped(of), escaped(and)), value)
+        };
         let samples: Vec<_> = samples.into_iter().map(labels).collect();
         self.labelled(Self::gauge, name, help, &samples);
     }

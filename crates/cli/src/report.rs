@@ -17,7 +17,7 @@ mod page;
 mod run;
 mod unit;
 
-use figures::{Figures, table};
+use figures::{Figures, table, table_by_value};
 use run::Run;
 
 pub(super) const HELP: &str = "\
@@ -62,7 +62,11 @@ pub(super) fn run(args: &ReportArgs, json: bool) -> Result<()> {
     match json {
         true => figures.iter().try_for_each(print_json),
         false => {
-            aligned(&table(&figures.iter().collect::<Vec<_>>())).iter().try_for_each(|line| print_line(line))
+            let by_value = aligned(&table_by_value(&figures));
+            let gap = (!by_value.is_empty()).then(String::new);
+            let mut lines =
+                aligned(&table(&figures.iter().collect::<Vec<_>>())).into_iter().chain(gap).chain(by_value);
+            lines.try_for_each(|line| print_line(&line))
         }
     }
 }

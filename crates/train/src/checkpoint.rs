@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::RunConfig;
 use crate::device;
 use crate::model::{Gpt, Initial, Unigram};
-use crate::optim::{Optimizer, written};
+use crate::optim::{LossBy, Optimizer, written};
 use millstream::atomic::{sync, write_synced};
 use millstream::cursor::{Cursor, Fingerprint};
 use millstream::error::{Error, Result};
@@ -49,6 +49,9 @@ pub struct State {
     pub seconds: f64,
     /// The last step's mean loss, in nats.
     pub loss: Option<f64>,
+    /// The losses since the last logged step, by what documents say.
+    #[serde(default, skip_serializing_if = "LossBy::is_empty")]
+    pub(crate) loss_by: LossBy,
     /// The last validation loss, in nats per token.
     pub validation_loss: Option<f64>,
     /// The step that it came after.
@@ -72,6 +75,7 @@ impl State {
             tokens: 0,
             seconds: 0.0,
             loss: None,
+            loss_by: LossBy::default(),
             validation_loss: None,
             validation_step: None,
             best_validation_loss: None,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use millstream::Config;
 use millstream::config::reading::{self, AnyValue, Section, Tree, fields};
-use millstream::error::{ConfigPlace, Result};
+use millstream::error::{ConfigPlace, Error, Result};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
@@ -16,6 +16,7 @@ pub use lora::{LoraConfig, LoraTargets, Projection};
 pub use model::{Activation, ModelConfig, RopeKind, RopeScaling};
 #[doc(hidden)]
 pub use train::DEVICES;
+pub(crate) use train::SOURCE;
 pub use train::{OptimizerKind, Precision, Schedule, TrainConfig};
 
 /// Everything that defines a run: the batches, the model, and how it is trained.
@@ -135,7 +136,31 @@ impl RunConfig {
         if self.train.init.is_none() {
             self.model.validate()?;
         }
-        self.train.validate()
+        self.train.validate()?;
+        self.check_loss_by()
+    }
+
+    /// Refuses a name in `train.loss_by` that no document has a value for, or that is there twice.
+    fn check_loss_by(&self) -> Result<()> {
+        let names = &self.train.loss_by;
+        for (at, name) in names.iter().enumerate() {
+            let problem = if names[..at].contains(name) {
+                format!("{name:?} is named twice; name it once")
+            } else if name == SOURCE || self.has_column(name) {
+                continue;
+            } else {
+                format!(
+                    "no source has the column {name:?}; add it to the `columns` of the sources that have it, or name \
+                     {SOURCE:?} for the loss of each [[source]]"
+                )
+            };
+            return Err(Error::config("train.loss_by", problem));
+        }
+        Ok(())
+    }
+
+    fn has_column(&self, name: &String) -> bool {
+        self.data.sources.iter().any(|source| source.columns.contains(name))
     }
 }
 

@@ -9,23 +9,18 @@ use millstream::error::ResumeFrom;
 use millstream::loader::Watch;
 use millstream::meter::{StageShare, Verdict};
 
-/// The loss of one source's targets.
+/// The loss of some targets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SourceLoss {
+pub struct MeanLoss {
     /// The mean, in nats per token.
     pub loss: f64,
     /// The number of targets.
     pub tokens: u64,
 }
 
-impl SourceLoss {
-    /// Adds other targets of the source.
-    pub(super) fn add(&mut self, other: &Self) {
-        let tokens = self.tokens + other.tokens;
-        let nats = self.loss * self.tokens as f64 + other.loss * other.tokens as f64;
-        *self = Self { loss: nats / tokens.max(1) as f64, tokens };
-    }
-}
+/// The losses of targets by what their documents say: by the names of
+/// [`train.loss_by`](crate::config::TrainConfig::loss_by), and by the values of each.
+pub type LossByValue = BTreeMap<String, BTreeMap<String, MeanLoss>>;
 
 /// How fast a run trains, and what it waits for, over some time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,10 +58,9 @@ pub struct StepReport {
     /// The rates since the last logged step.
     #[serde(flatten)]
     pub rates: Rates,
-    /// The loss of each source's targets since the last logged step, by the source's name; empty if there is only one
-    /// source.
+    /// The losses of the targets since the last logged step, by what their documents say; empty unless the step is logged.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub sources: BTreeMap<String, SourceLoss>,
+    pub loss_by: LossByValue,
     /// The cause of the trainer's waits in that time, in words; only if the step is logged and the batches come from a
     /// loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,9 +89,9 @@ pub struct Validation {
     pub bits_per_byte: Option<f64>,
     /// The number of targets.
     pub validation_tokens: u64,
-    /// The loss of each source's targets, by the source's name; empty if there is only one source.
+    /// The losses of the targets by what their documents say.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub sources: BTreeMap<String, SourceLoss>,
+    pub loss_by: LossByValue,
 }
 
 /// How a run ended.

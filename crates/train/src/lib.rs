@@ -60,7 +60,7 @@ pub use burn_loader::{BurnLoader, TensorBatcher};
 pub use checkpoint::Checkpoint;
 pub use config::RunConfig;
 pub use directory::{RunDirectory, Sample};
-pub use events::{End, Observer, Outcome, Rates, SourceLoss, StepReport, Validation};
+pub use events::{End, LossByValue, MeanLoss, Observer, Outcome, Rates, StepReport, Validation};
 pub use kernels::{attention, loss};
 pub use model::{LanguageModel, Sampling, Scope, Tensors, generate, generate_after};
 pub use optim::{Optimizer, gradients};

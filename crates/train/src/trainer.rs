@@ -16,7 +16,7 @@ use crate::config::RunConfig;
 use crate::cost::{Flops, Memory};
 use crate::device;
 use crate::model::{Gpt, Initial, LanguageModel, Scope, Unigram};
-use crate::optim::{Custom, Optimizer};
+use crate::optim::{Custom, LossNames, Optimizer};
 use crate::peers::Peers;
 use crate::pretrained::Pretrained;
 use millstream::batch::Batch;
@@ -65,6 +65,7 @@ pub struct Trainer<M = Gpt> {
     device: Device,
     parts: usize,
     scope: Scope,
+    loss_names: LossNames,
     flops: Option<Flops>,
     /// Taken out while it is stepped, so that its parameters are changed in place.
     model: Option<M>,
@@ -168,6 +169,7 @@ impl<M: LanguageModel> Trainer<M> {
             parts: device::parts(&config.train),
             flops: None,
             scope: Scope::from_config(&config.train),
+            loss_names: LossNames::from_config(config),
             state: State::new(fingerprint, optimizer.fingerprint().clone()),
             optimizer,
             custom: None,
@@ -225,11 +227,13 @@ impl<M: LanguageModel> Trainer<M> {
             Some(custom) => custom.optimizer(&self.config.train, &model),
             None => Optimizer::new(&self.config.train, &model)?,
         };
+        let mut state = checkpoint.state().clone();
+        state.loss_by.retain(&self.loss_names);
         Ok(Self {
             optimizer: checkpoint.optimizer(optimizer)?,
             unigram: checkpoint.unigram(self.unigram.vocab())?,
             cursor: checkpoint.cursor()?,
-            state: checkpoint.state().clone(),
+            state,
             model: Some(model),
             ..self
         })

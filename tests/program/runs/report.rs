@@ -72,6 +72,23 @@ fn runs_stand_side_by_side_in_a_terminal_and_as_lines_of_json() {
         / last("seconds").and_then(Value::as_f64).expect("time");
     assert!((figures[0]["tokens_per_second"].as_f64().expect("a rate") - rate).abs() < 1e-6 * rate);
     assert_eq!((&figures[1]["step"], &figures[1]["mfu"]), (&Value::from(10), &Value::Null));
+    assert_eq!(figures[0].get("loss_by"), None);
+
+    project.log(
+        "run",
+        concat!(
+            r#"{"step":20,"loss":3.5,"loss_by":{"lang":{"en":{"loss":2.5,"tokens":4}}}}"#,
+            "\n",
+            r#"{"step":20,"loss":3.5,"loss_by":{"lang":{"en":{"loss":2.25,"tokens":4}}}}"#,
+            "\n",
+        ),
+    );
+    let table = project.output(&["report", "run", "other"]);
+    let last: Vec<&str> = table.lines().last().expect("lines").split_whitespace().collect();
+    assert_eq!(last, ["run", "lang", "en", "2.250", "-0.2500"]);
+    let figures = project.output(&["report", "run", "--json"]);
+    let figures: Value = serde_json::from_str(&figures).expect("JSON");
+    assert_eq!(figures["loss_by"]["lang"]["en"]["change"], -0.25);
 }
 
 #[test]
@@ -82,8 +99,8 @@ fn the_page_has_the_curves_samples_and_configs_of_all_runs_and_needs_nothing_els
     project.succeed(&["train", "--resume", "run", "--set", "train.steps=24"]);
     project.succeed(&["train", "run.toml", "--set", "train.out=lower", "--set", "train.lr=5e-4"]);
     project.log("run", concat!(
-        r#"{"step":24,"loss":3.5,"sources":{"code":{"loss":2.5,"tokens":4},"prose":{"loss":4.5,"tokens":4}},"mfu":0.25,"flops_per_second":2e12}"#, "\n",
-        r#"{"step":24,"validation_loss":3.25,"bits_per_byte":1.5,"sources":{"code":{"loss":2.25,"tokens":4}}}"#, "\n",
+        r#"{"step":24,"loss":3.5,"loss_by":{"source":{"code":{"loss":2.5,"tokens":4},"prose":{"loss":4.5,"tokens":4}}},"mfu":0.25,"flops_per_second":2e12}"#, "\n",
+        r#"{"step":24,"validation_loss":3.25,"bits_per_byte":1.5,"loss_by":{"source":{"code":{"loss":2.25,"tokens":4}}}}"#, "\n",
     ));
     let page = project.page(&["run", "lower"]);
     for title in [
@@ -202,7 +219,7 @@ fn nothing_that_comes_from_files_is_more_than_text() {
     let line = serde_json::json!({
         "step": 20,
         "loss": 1.0,
-        "sources": { HOSTILE: { "loss": 1.0, "tokens": 1 } },
+        "loss_by": { HOSTILE: { HOSTILE: { "loss": 1.0, "tokens": 1 } } },
         "stages": { HOSTILE: { "busy": 0.5 } },
     });
     project.log(&name, &format!("{line}\n"));

@@ -1,9 +1,7 @@
 //! The metrics of training.
 
-use std::collections::BTreeMap;
-
 use millstream::meter::prometheus::Text;
-use millstream_train::{SourceLoss, StepReport, Validation};
+use millstream_train::{LossByValue, StepReport, Validation};
 
 /// The last reports of training.
 #[derive(Debug, Default)]
@@ -48,14 +46,14 @@ impl Training {
             ] {
                 gauge(text, name, help, value);
             }
-            let help = "The mean loss of a source's targets since the logged step before it, in nats.";
-            by_source(text, "source_loss", help, &step.sources);
+            let help = "The mean loss since the logged step before it by what documents say, in nats.";
+            by_value(text, "loss_by", help, &step.loss_by);
         }
-        if let Some(Validation { validation_loss, sources, .. }) = &self.validation {
+        if let Some(Validation { validation_loss, loss_by, .. }) = &self.validation {
             let help = "The loss of the last validation, in nats.";
             gauge(text, "validation_loss", help, Some(*validation_loss));
-            let help = "The loss of a source's targets in the last validation, in nats.";
-            by_source(text, "source_validation_loss", help, sources);
+            let help = "The loss of the last validation by what documents say, in nats.";
+            by_value(text, "validation_loss_by", help, loss_by);
         }
     }
 }
@@ -66,9 +64,11 @@ fn gauge(text: &mut Text, name: &str, help: &str, value: Option<f64>) {
     }
 }
 
-fn by_source(text: &mut Text, name: &str, help: &str, sources: &BTreeMap<String, SourceLoss>) {
-    if !sources.is_empty() {
-        let losses = sources.iter().map(|(source, loss)| (source.as_str(), loss.loss));
-        text.gauges(&format!("millstream_train_{name}"), help, "source", losses);
+fn by_value(text: &mut Text, name: &str, help: &str, loss_by: &LossByValue) {
+    if !loss_by.is_empty() {
+        let losses = loss_by.iter().flat_map(|(name, values)| {
+            values.iter().map(move |(value, mean)| ([name.as_str(), value.as_str()], mean.loss))
+        });
+        text.gauges(&format!("millstream_train_{name}"), help, ["name", "value"], losses);
     }
 }

@@ -28,8 +28,8 @@ const NATS: Kind = Kind::Plain("nats per token");
 pub(super) enum Chart {
     /// One of the fields.
     Field(usize),
-    /// The loss of one source.
-    Source(String),
+    /// The loss of a value: its name in `train.loss_by`, and the value.
+    LossBy(String, String),
     /// A stage: its place in the journey, and its name.
     Stage(usize, String),
 }
@@ -40,6 +40,15 @@ pub(super) fn not_a_number(line: &Value) -> Option<&'static str> {
     FIELDS.iter().flat_map(|(fields, ..)| *fields).find(is_wrong)
 }
 
+/// The losses of a line by what documents say: the names, the values, and the loss of each.
+pub(super) fn losses_by_value(line: &Value) -> impl Iterator<Item = (&String, &String, Option<f64>)> {
+    let names = line["loss_by"].as_object().into_iter().flatten();
+    names.flat_map(|(name, values)| {
+        let values = values.as_object().into_iter().flatten();
+        values.map(move |(value, mean)| (name, value, mean["loss"].as_f64()))
+    })
+}
+
 impl Chart {
     /// Visits the charts that have numbers of a line of `metrics.jsonl`: one for each of its two curves.
     pub(super) fn visit(line: &Value, mut visit: impl FnMut(Self, [Option<f64>; 2])) {
@@ -47,10 +56,9 @@ impl Chart {
             visit(Self::Field(at), fields.map(|field| line[field].as_f64()));
         }
         let is_validation = line["validation_loss"].is_number();
-        for (name, source) in line["sources"].as_object().into_iter().flatten() {
-            let loss = source["loss"].as_f64();
+        for (name, value, loss) in losses_by_value(line) {
             let losses = [loss.filter(|_| !is_validation), loss.filter(|_| is_validation)];
-            visit(Self::Source(name.clone()), losses);
+            visit(Self::LossBy(name.clone(), value.clone()), losses);
         }
         for (name, stage) in line["stages"].as_object().into_iter().flatten() {
             let place = JOURNEY.iter().position(|stage| stage == name).unwrap_or(JOURNEY.len());
@@ -61,7 +69,7 @@ impl Chart {
     pub(super) fn title(&self) -> String {
         match self {
             Self::Field(at) => FIELDS[*at].1.to_owned(),
-            Self::Source(name) => format!("Loss of source {name}"),
+            Self::LossBy(name, value) => format!("Loss of {name} {value}"),
             Self::Stage(_, name) => format!("Stage {name}"),
         }
     }
@@ -70,7 +78,7 @@ impl Chart {
     pub(super) fn kind(&self) -> Kind {
         match self {
             Self::Field(at) => FIELDS[*at].2,
-            Self::Source(_) => NATS,
+            Self::LossBy(..) => NATS,
             Self::Stage(..) => Kind::Share,
         }
     }
@@ -78,7 +86,7 @@ impl Chart {
     /// The names of its two curves.
     pub(super) fn labels(&self) -> [&'static str; 2] {
         match self {
-            Self::Field(0) | Self::Source(_) => ["training", "validation"],
+            Self::Field(0) | Self::LossBy(..) => ["training", "validation"],
             Self::Stage(..) => ["busy", "queue full"],
             Self::Field(_) => ["", ""],
         }
@@ -88,7 +96,7 @@ impl Chart {
     pub(super) fn is_noisy(&self) -> [bool; 2] {
         match self {
             Self::Field(at) => [FIELDS[*at].3, false],
-            Self::Source(_) => [true, false],
+            Self::LossBy(..) => [true, false],
             Self::Stage(..) => [true, true],
         }
     }

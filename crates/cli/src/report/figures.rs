@@ -1,10 +1,12 @@
 //! The results of a run, in numbers: a line of JSON, or a row of a table.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::Value;
 
+use super::chart::losses_by_value;
 use super::unit::{Kind, short};
 
 /// The figures of a run up to its last logged line.
@@ -32,6 +34,22 @@ pub(super) struct Figures {
     pub(super) memory: Option<u64>,
     /// How long it trained.
     pub(super) seconds: Option<f64>,
+    /// The losses by the names of `train.loss_by`, and by the values of each.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) loss_by: BTreeMap<String, BTreeMap<String, ValueLosses>>,
+}
+
+/// The losses of a value.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct ValueLosses {
+    #[serde(skip)]
+    first: Option<f64>,
+    /// The last that was logged in training.
+    loss: Option<f64>,
+    /// The difference between that and the first.
+    change: Option<f64>,
+    /// That of the last validation.
+    validation_loss: Option<f64>,
 }
 
 /// A mean over time.
@@ -86,6 +104,15 @@ impl Sums {
         ] {
             *figure = number(field).or(*figure);
         }
+        for (name, value, loss) in losses_by_value(line) {
+            let losses = figures.loss_by.entry(name.clone()).or_default().entry(value.clone()).or_default();
+            if line["validation_loss"].is_number() {
+                losses.validation_loss = loss.or(losses.validation_loss);
+            } else if let Some(loss) = loss {
+                let first = *losses.first.get_or_insert(loss);
+                (losses.loss, losses.change) = (Some(loss), Some(loss - first));
+            }
+        }
         figures.tokens = line["tokens"].as_u64().or(figures.tokens);
         figures.memory = line["memory"].as_u64().max(figures.memory);
     }
@@ -137,6 +164,24 @@ pub(super) fn table(runs: &[&Figures]) -> Vec<Vec<String>> {
     [head].into_iter().chain(body).collect()
 }
 
+/// The losses by value of several runs, under their heads; empty if there are none.
+pub(super) fn table_by_value(runs: &[Figures]) -> Vec<Vec<String>> {
+    let number = |value: Option<f64>| value.map_or_else(String::new, short);
+    let signed = |value: f64| if value > 0.0 { format!("+{}", short(value)) } else { short(value) };
+    let mut rows =
+        vec![["run", "loss by", "value", "loss", "change", "validation"].map(str::to_owned).to_vec()];
+    for figures in runs {
+        for (name, values) in &figures.loss_by {
+            rows.extend(values.iter().map(|(value, losses)| {
+                let change = losses.change.map_or_else(String::new, signed);
+                let (loss, validation) = (number(losses.loss), number(losses.validation_loss));
+                vec![figures.run.clone(), name.clone(), value.clone(), loss, change, validation]
+            }));
+        }
+    }
+    if rows.len() == 1 { Vec::new() } else { rows }
+}
+
 /// A time, in its two largest units.
 fn time(seconds: f64) -> String {
     let whole = seconds as u64;
@@ -178,6 +223,29 @@ mod tests {
             ["run", "step", "tokens", "validation", "tokens/s", "wait", "FLOP/s", "MFU", "memory", "time"];
         assert_eq!(table[0], heads);
         assert_eq!(table[1], ["a", "20/40", "200", "2", "50", "20.00%", "8 G", "50.00%", "90 B", "4.0 s"]);
+    }
+
+    #[test]
+    fn each_value_has_its_last_loss_and_the_change_since_its_first() {
+        let mut sums = Sums::new("a".to_owned(), PathBuf::new(), 40);
+        let by = |values: Value| json!({ "step": 1, "loss": 1.0, "loss_by": { "lang": values } });
+        let mean = |loss: f64| json!({ "loss": loss, "tokens": 3 });
+        sums.add(1, &by(json!({ "en": mean(4.0) })));
+        sums.add(2, &by(json!({ "en": mean(3.0), "de": mean(2.0) })));
+        sums.add(3, &by(json!({ "de": mean(2.5) })));
+        let mut validation = by(json!({ "en": mean(3.5), "fr": mean(6.0) }));
+        validation["validation_loss"] = 3.5.into();
+        sums.add(3, &validation);
+        let figures = [sums.finish(), Figures::default()];
+        let rows: Vec<String> = table_by_value(&figures).iter().map(|row| row.join(" ")).collect();
+        let expected = [
+            "run loss by value loss change validation",
+            "a lang de 2.500 +0.5000 ",
+            "a lang en 3 -1 3.500",
+            "a lang fr   6",
+        ];
+        assert_eq!(rows, expected);
+        assert!(table_by_value(&figures[1..]).is_empty());
     }
 
     #[test]

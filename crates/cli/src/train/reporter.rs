@@ -151,7 +151,7 @@ impl Observer for Reporter {
         if self.json {
             drop(print_json(validation));
         }
-        let sources = validation.sources.iter();
+        let sources = validation.loss_by.get("source").into_iter().flatten();
         let sources: Vec<String> =
             sources.map(|(name, source)| format!("{name} {:.3}", source.loss)).collect();
         let sources = if sources.is_empty() { String::new() } else { format!(" ({})", sources.join(", ")) };

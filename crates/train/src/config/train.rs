@@ -70,6 +70,10 @@ pub struct TrainConfig {
     pub peak_tflops: Option<f64>,
     /// How often to log, in steps; the last step is logged too. 0 logs none.
     pub log_every: u64,
+    /// By what the loss is told apart too, in metrics and validations: `source`, the `[[source]]` that a document comes
+    /// from if there are several, and names that `columns` of a source has. A column's first 32 values are told apart, and
+    /// the rest counts as `other`.
+    pub loss_by: Vec<String>,
     /// How often to validate, in steps; the last step is validated too. 0 never validates.
     pub validate_every: u64,
     /// How many held-out batches a validation reads at most.
@@ -154,6 +158,7 @@ impl Default for TrainConfig {
             clip: 1.0,
             peak_tflops: None,
             log_every: 10,
+            loss_by: vec![SOURCE.to_owned()],
             validate_every: 200,
             validation_batches: 16,
             checkpoint_every: 200,
@@ -165,6 +170,9 @@ impl Default for TrainConfig {
         }
     }
 }
+
+/// The name in `loss_by` of the source that a document comes from.
+pub(crate) const SOURCE: &str = "source";
 
 /// The names of all devices; each is a feature of the build.
 pub const DEVICES: [&str; 5] = ["flex", "cuda", "wgpu", "vulkan", "metal"];

@@ -1,9 +1,8 @@
 //! How a session's time was spent: sums of times and targets.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::events::{Rates, SourceLoss};
+use crate::events::Rates;
 use crate::trainer::Step;
 
 /// Time and targets since some moment.
@@ -15,7 +14,6 @@ pub(super) struct Clock {
     summed: Option<Duration>,
     tokens: u64,
     flops: f64,
-    sources: BTreeMap<String, SourceLoss>,
 }
 
 impl Clock {
@@ -31,9 +29,6 @@ impl Clock {
     pub(super) fn count(&mut self, step: &Step) {
         self.tokens += step.tokens as u64;
         self.flops += step.flops.unwrap_or(0.0);
-        for (name, loss) in &step.sources {
-            self.sources.entry(name.clone()).or_insert(SourceLoss { loss: 0.0, tokens: 0 }).add(loss);
-        }
     }
 
     /// The rates in this time. `mfu` is the share of the device's peak, given the rate of operations.
@@ -48,9 +43,5 @@ impl Clock {
             flops_per_second,
             mfu: flops_per_second.and_then(mfu),
         }
-    }
-
-    pub(super) fn sources(&self) -> &BTreeMap<String, SourceLoss> {
-        &self.sources
     }
 }

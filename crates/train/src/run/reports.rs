@@ -1,13 +1,12 @@
 //! The reports of a session, to its observer and to the run's log. Holds the session's rates, and those since the last
 //! logged step.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::clock::Clock;
 use crate::directory::RunLog;
-use crate::events::{End, Observer, Outcome, StepReport, Validation};
+use crate::events::{End, LossByValue, Observer, Outcome, StepReport, Validation};
 use crate::model::LanguageModel;
 use crate::trainer::{Step, Trainer};
 use millstream::cursor::Cursor;
@@ -60,7 +59,7 @@ impl<'a> Reports<'a> {
     ///
     /// # Errors
     /// [`Error::Io`](millstream::Error::Io) if it cannot be written to the log. The observer has it all the same.
-    pub(super) fn step<M: LanguageModel>(&mut self, trainer: &Trainer<M>, step: &Step) -> Result<()> {
+    pub(super) fn step<M: LanguageModel>(&mut self, trainer: &mut Trainer<M>, step: &Step) -> Result<()> {
         self.total.count(step);
         self.window.count(step);
         self.tokens += step.tokens as u64;
@@ -82,7 +81,7 @@ impl<'a> Reports<'a> {
             grad_norm: step.grad_norm,
             tokens: self.tokens,
             rates,
-            sources: if logged { self.window.sources().clone() } else { BTreeMap::new() },
+            loss_by: if logged { trainer.take_loss_by() } else { LossByValue::new() },
             verdict,
             memory: logged.then(resident_bytes).flatten(),
             stages,

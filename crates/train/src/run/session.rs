@@ -331,7 +331,7 @@ where
     }
 
     fn report(&mut self, step: &Step) {
-        let reported = self.reports.step(&self.trainer, step);
+        let reported = self.reports.step(&mut self.trainer, step);
         self.fail(reported);
     }
 

@@ -1,6 +1,5 @@
 //! One optimizer step: gradients, their norm, and the new parameters.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use burn::optim::GradientsParams;
@@ -9,13 +8,12 @@ use burn::tensor::Tensor;
 use super::Trainer;
 use crate::device::is_asynchronous;
 use crate::device::reading::{Reading, read};
-use crate::events::SourceLoss;
+use crate::events::LossByValue;
 use crate::model::{LanguageModel, Unigram};
 use crate::optim::gradients::{Factor, PendingGradients, add, forward_backward, global_norm};
 use crate::optim::{LossSums, learning_rate};
 use crate::peers::{Decision, Request, Total, Vote, has_gradient};
 use millstream::batch::Batch;
-use millstream::config::names;
 use millstream::error::{Error, Result};
 use millstream::meter::stage_span;
 
@@ -35,8 +33,8 @@ pub struct Step {
     /// The floating-point operations, as [`Flops`](crate::cost::Flops) counts them; `None` for a model that is not the
     /// crate's own.
     pub flops: Option<f64>,
-    /// The loss of each source's targets, by the source's name; empty if there is only one source.
-    pub sources: BTreeMap<String, SourceLoss>,
+    /// The losses of the targets by what their documents say.
+    pub loss_by: LossByValue,
 }
 
 /// A step that the device may still compute: the numbers that are known, and the results that are being read.
@@ -219,11 +217,18 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     fn finish_step(&mut self, number: u64, lr: f64, losses: &LossSums, grad_norm: f64, flops: f64) -> Step {
+        self.state.loss_by.join(&losses.by);
         let (loss, tokens) = (losses.mean(), losses.tokens());
         self.state.loss = Some(loss);
         let flops = self.flops.as_ref().map(|_| flops);
-        let sources = losses.sources(&names(&self.config.data.sources));
-        Step { number, loss, lr, grad_norm, tokens, flops, sources }
+        Step { number, loss, lr, grad_norm, tokens, flops, loss_by: losses.by.means() }
+    }
+
+    /// The losses by what documents say, of all steps since the last call.
+    pub(crate) fn take_loss_by(&mut self) -> LossByValue {
+        let means = self.state.loss_by.means();
+        self.state.loss_by.reset();
+        means
     }
 
     /// The losses of all ranks' targets, and the norm of their mean gradient, from this process's results.
@@ -232,7 +237,7 @@ impl<M: LanguageModel> Trainer<M> {
         for batch in batches {
             if self.scope.tokens(batch) > 0 {
                 let places = batch.rows() * batch.seq_len();
-                own.add(batch, self.scope, &results[at..at + places]);
+                self.add_losses(&mut own, batch, &results[at..at + places]);
                 at += places;
             }
         }

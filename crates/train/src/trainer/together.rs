@@ -12,6 +12,7 @@ use super::Trainer;
 use crate::model::{LanguageModel, Unigram};
 use crate::optim::LossSums;
 use crate::peers::Peers;
+use millstream::batch::Batch;
 use millstream::cursor::Cursor;
 use millstream::error::{Error, Result};
 
@@ -84,10 +85,17 @@ impl<M: LanguageModel> Trainer<M> {
         Ok(whole)
     }
 
+    /// Adds the targets of one of this rank's batches, given the losses of all its places.
+    pub(super) fn add_losses(&self, own: &mut LossSums, batch: &Batch, losses: &[f32]) {
+        own.add_by(batch, self.scope, losses, &self.loss_names, &self.state.loss_by);
+    }
+
     /// The losses of all ranks' targets.
     pub(super) fn whole_losses(&self, own: LossSums) -> Result<LossSums> {
-        let mut whole = LossSums::default();
-        self.peers.share(own)?.iter().for_each(|losses| whole.join(losses));
+        let mut all = self.peers.share(own)?.into_iter();
+        let mut whole = all.next().unwrap_or_default();
+        all.for_each(|losses| whole.join(&losses));
+        whole.by.limit(&self.state.loss_by);
         Ok(whole)
     }
 }

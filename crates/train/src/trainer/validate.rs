@@ -11,12 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::Trainer;
 use crate::device::reading::Reading;
 use crate::events::Validation;
-use crate::model::{LanguageModel, Scope};
+use crate::model::LanguageModel;
 use crate::optim::LossSums;
 use crate::optim::gradients::losses;
 use crate::peers::Decision;
 use millstream::batch::Batch;
-use millstream::config::names;
 use millstream::error::Result;
 
 /// A rank's status after each batch. All ranks stop when one does not go on.
@@ -74,7 +73,7 @@ impl<M: LanguageModel> Trainer<M> {
             validation_loss: loss,
             bits_per_byte,
             validation_tokens: losses.tokens() as u64,
-            sources: losses.sources(&names(&self.config.data.sources)),
+            loss_by: losses.by.means(),
         }))
     }
 
@@ -110,7 +109,7 @@ impl<M: LanguageModel> Trainer<M> {
                 break;
             }
         }
-        own.read_last(self.scope).map(|()| None)
+        self.read_last(own).map(|()| None)
     }
 
     /// Queues the losses of a batch on the device, and adds those of the batch before meanwhile.
@@ -127,8 +126,15 @@ impl<M: LanguageModel> Trainer<M> {
         }
         own.bytes += self.scope.text_bytes(&batch);
         let losses = Reading::begin(losses(model, &batch, self.scope, device, self.parts)?);
-        own.read_last(self.scope)?;
+        self.read_last(own)?;
         own.unread = Some((batch, losses));
+        Ok(())
+    }
+
+    fn read_last(&self, own: &mut OwnValidation) -> Result<()> {
+        if let Some((batch, losses)) = own.unread.take() {
+            self.add_losses(&mut own.losses, &batch, &losses.finish()?);
+        }
         Ok(())
     }
 }
@@ -141,13 +147,4 @@ struct OwnValidation {
     bytes: u64,
     /// The last batch and its losses, which the device may still compute.
     unread: Option<(Batch, Reading)>,
-}
-
-impl OwnValidation {
-    fn read_last(&mut self, scope: Scope) -> Result<()> {
-        if let Some((batch, losses)) = self.unread.take() {
-            self.losses.add(&batch, scope, &losses.finish()?);
-        }
-        Ok(())
-    }
 }

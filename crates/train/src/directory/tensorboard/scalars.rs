@@ -18,7 +18,7 @@ const LEFT_OUT: [&str; 2] = ["step", "validation_tokens"];
 /// The numbers of a line by their tags. A value that is not a number, such as a loss that overflowed, is left out.
 pub(super) fn from_line(line: &Value) -> Vec<(String, f64)> {
     let Some(fields) = line.as_object() else { return Vec::new() };
-    // A validation's sources have the names of the training's.
+    // A validation's losses by value have the names of the training's.
     let group = if fields.contains_key("validation_loss") { "validation/" } else { "" };
     let mut scalars = Vec::new();
     for (name, value) in fields.iter().filter(|(name, _)| !LEFT_OUT.contains(&name.as_str())) {
@@ -26,10 +26,10 @@ pub(super) fn from_line(line: &Value) -> Vec<(String, f64)> {
             ("stages", Value::Object(stages)) => within(stages, |stage, field| {
                 scalars.extend(field.1.as_f64().map(|value| (format!("stages/{stage}/{}", field.0), value)));
             }),
-            // How many targets a source had is no curve either.
-            ("sources", Value::Object(sources)) => within(sources, |source, field| {
-                let tag = format!("{group}{}/{source}", field.0);
-                scalars.extend(field.1.as_f64().filter(|_| field.0 != "tokens").map(|value| (tag, value)));
+            // How many targets a value had is no curve either.
+            ("loss_by", Value::Object(names)) => within(names, |name, (value, mean)| {
+                let tag = format!("{group}loss_by/{name}/{value}");
+                scalars.extend(mean["loss"].as_f64().map(|loss| (tag, loss)));
             }),
             (name, value) => {
                 let tag = TAGS.iter().find(|(field, _)| *field == name).map_or(name, |(_, tag)| tag);
@@ -69,7 +69,10 @@ mod tests {
             "step": 3, "loss": 2.5, "lr": 0.1, "grad_norm": null, "memory": 1024, "mfu": 0.25, "flops_per_second": 1e9,
             "verdict": { "wait_share": 0.5 },
             "stages": { "pack": { "busy": 0.5, "queue": 1.0 } },
-            "sources": { "code": { "loss": 2.0, "tokens": 7 }, "a/b": { "loss": 3.0, "tokens": 8 } },
+            "loss_by": {
+                "source": { "code": { "loss": 2.0, "tokens": 7 } },
+                "lang": { "a/b": { "loss": 3.0, "tokens": 8 } },
+            },
         });
         assert_eq!(
             scalars(&line),
@@ -77,8 +80,8 @@ mod tests {
                 ("flops_per_second", 1e9),
                 ("learning_rate", 0.1),
                 ("loss", 2.5),
-                ("loss/a/b", 3.0),
-                ("loss/code", 2.0),
+                ("loss_by/lang/a/b", 3.0),
+                ("loss_by/source/code", 2.0),
                 ("memory", 1024.0),
                 ("mfu", 0.25),
                 ("stages/pack/busy", 0.5),
@@ -87,15 +90,14 @@ mod tests {
         );
         let line = json!({
             "step": 3, "validation_loss": 2.5, "bits_per_byte": 1.5, "validation_tokens": 9,
-            "sources": { "loss": { "loss": 2.0, "bits_per_byte": 1.25, "tokens": 7 } },
+            "loss_by": { "lang": { "loss": { "loss": 2.0, "tokens": 7 } } },
         });
         assert_eq!(
             scalars(&line),
             expected(&[
                 ("validation/bits_per_byte", 1.5),
-                ("validation/bits_per_byte/loss", 1.25),
                 ("validation/loss", 2.5),
-                ("validation/loss/loss", 2.0),
+                ("validation/loss_by/lang/loss", 2.0),
             ])
         );
         assert_eq!(scalars(&json!([1])), []);
