@@ -117,7 +117,7 @@ impl Carried {
         values: Vec<Option<FieldValue>>,
         path: &Path,
     ) -> Result<Option<CarriedColumns>, Problem> {
-        if self.names.is_empty() {
+        if self.columns.is_empty() && self.filter.is_none() {
             return Ok(Some(None));
         }
         let in_path = |name: &String| {

@@ -32,8 +32,11 @@ fn source(corpus: &Corpus, kind: SourceKind) -> SourceConfig {
     SourceConfig { kind, field, ..corpus.lines() }
 }
 
-/// The text and the columns of each document, ordered by the text; or the error.
-fn found(config: &SourceConfig) -> Result<Vec<(String, Vec<Option<ColumnValue>>)>, Error> {
+/// The text of a document, and its columns.
+type Found = (String, Vec<Option<ColumnValue>>);
+
+/// All documents, ordered by their texts; or the error.
+fn found(config: &SourceConfig) -> Result<Vec<Found>, Error> {
     run(async {
         let source = Source::open(std::slice::from_ref(config)).await?;
         let mut documents = std::pin::pin!(source.documents(&LaneCursor::default()));
@@ -143,6 +146,17 @@ fn a_missing_column_is_refused_when_the_corpus_is_opened() {
         "source.0.columns: no file has the column \"lang\": those of a text source are in the names of its \
          directories, such as lang=x; remove it, or write such directories"
     );
+}
+
+#[test]
+fn an_expression_without_names_is_of_all_records() {
+    for (kind, bytes) in files("own", "x") {
+        let corpus = Corpus::new([("1.json", &bytes)]);
+        for (filter, count) in [("true", 1), ("null", 0), ("1 > 2", 0)] {
+            let config = SourceConfig { filter: Some(filter.to_owned()), ..source(&corpus, kind) };
+            assert_eq!(texts(&config).len(), count, "{kind}: {filter}");
+        }
+    }
 }
 
 #[test]
