@@ -156,12 +156,15 @@ impl Carried {
     /// The columns of a document of token shards that come along, of those that are read there; `None` if the
     /// filter leaves it out. Whether text had a type in its file is not known there.
     pub(crate) fn of_stored(&self, stored: CarriedColumns) -> Result<Option<CarriedColumns>, Problem> {
-        let (Some(columns), true) = (&stored, self.is_filtered()) else { return Ok(Some(stored)) };
+        if !self.is_filtered() {
+            return Ok(Some(stored));
+        }
         let field = |(_, value): (&str, &ColumnValue)| match value {
             ColumnValue::Text(text) => Some(FieldValue::Untyped(text.clone())),
             other => Some(FieldValue::Value(other.clone())),
         };
-        self.columns(columns.iter().map(field).collect(), Path::new(""))
+        let values = stored.iter().flat_map(|columns| columns.iter()).map(field);
+        self.columns(values.collect(), Path::new(""))
     }
 
     /// Refuses a column of `source.<index>` that none of the paths has as a partition, for files without fields.

@@ -391,6 +391,12 @@ fn token_shards_and_the_token_cache_have_what_the_filter_leaves() {
     let mut stored =
         Config { sources: vec![SourceConfig::shards(shards.display().to_string())], ..config.clone() };
     assert_eq!(digests(&block_on(all(&stored)).expect("no errors")), wanted);
+    for shuffle in [ShuffleRule::Window, ShuffleRule::Global] {
+        let mut without = stored.clone();
+        without.sources[0].filter = Some("1 > 2".to_owned());
+        without.pipeline.shuffle = shuffle;
+        assert!(documents(block_on(all(&without))).is_empty(), "{shuffle}");
+    }
     stored.pipeline.shuffle = ShuffleRule::Global;
     let shuffled = block_on(all(&stored)).expect("no errors");
     let text_bytes = |batches: &[Batch]| batches.iter().map(Batch::text_bytes).sum::<u64>();
