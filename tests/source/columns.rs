@@ -388,6 +388,30 @@ fn documents_of_a_conversation_have_the_columns_of_its_record() {
 }
 
 #[test]
+fn files_of_a_dataset_are_read_as_those_of_their_kind() {
+    let table = |rows: &str| format!("text,n\n{rows}");
+    let corpus = Corpus::new([
+        ("tables/train.csv", table("a,1\nb,2\n")),
+        ("tables/test.csv", table("c,3\n")),
+        ("texts/train.txt", "a\n".to_owned()),
+        ("texts/test.txt", "b\n".to_owned()),
+    ]);
+    let of = |directory: &str| SourceConfig {
+        kind: SourceKind::Huggingface,
+        paths: vec![corpus.path(directory)],
+        field: Some("text".to_owned()),
+        filter: Some("n > 1".to_owned()),
+        columns: names(&["n"]),
+        ..SourceConfig::default()
+    };
+    assert_eq!(found(&of("tables")).expect("no errors"), [("b".to_owned(), vec![Some(text("2"))])]);
+    for (columns, key) in [(names(&["n"]), "columns"), (Vec::new(), "where")] {
+        let error = refused(&SourceConfig { columns, ..of("texts") });
+        assert!(error.starts_with(&format!("source.0.{key}: no file has the column \"n\"")), "{error}");
+    }
+}
+
+#[test]
 fn names_and_expressions_are_checked() {
     let corpus = Corpus::new([("1.jsonl", "{\"text\": \"a\"}\n")]);
     let config = |columns: &[&str], filter: Option<&str>, kind: SourceKind| {
