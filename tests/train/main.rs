@@ -21,4 +21,5 @@ mod precision;
 mod pretrained;
 mod run;
 mod small;
+mod sources;
 mod steps;

@@ -87,7 +87,7 @@ impl RunConfig {
     /// This config with `key=value` settings, as [`load_with`](Self::load_with) applies them to a file.
     ///
     /// # Errors
-    /// [`Error::Config`](millstream::Error::Config) if a setting is wrong.
+    /// [`Error::Config`] if a setting is wrong.
     pub fn with_settings(&self, settings: &[String]) -> Result<Self> {
         Self::from_tree(&Tree::from_toml("")?.set(settings)?.over(self)?)
     }
@@ -130,7 +130,7 @@ impl RunConfig {
     /// `[model]` is checked against the directory that it names instead, when training starts.
     ///
     /// # Errors
-    /// [`Error::Config`](millstream::Error::Config) with the first key that is wrong.
+    /// [`Error::Config`] with the first key that is wrong.
     pub fn validate(&self) -> Result<()> {
         self.data.validate()?;
         if self.train.init.is_none() {
