@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
-use millstream::config::{ByteCount, SourceConfig, SourceKind};
+use millstream::config::{ByteCount, SampleConfig, SourceConfig, SourceKind};
 use millstream::document::Part;
 use millstream::stage::{StageExt, Workers};
 use millstream::tokenizer::{ByteTokenizer, Encoder, Tokenizer};
@@ -127,8 +127,9 @@ fn what_shards_were_made_with_cannot_be_chosen_anew() {
     assert_eq!(bound, format!("source.0.max_document_bytes: {known}"));
     let oversize = refused(|source| source.oversize = millstream::config::Oversize::Skip);
     assert_eq!(oversize, format!("source.0.oversize: {known}"));
-    let filtered = refused(|source| source.filter = Some("score > 0.5".to_owned()));
-    assert_eq!(filtered, "source.0.where: token shards have only ids; filter the text when you prepare them");
+    let sampled =
+        refused(|source| source.sample = Some(SampleConfig { field: "score".to_owned(), max: 1.0 }));
+    assert_eq!(sampled, "source.0.sample: token shards have only ids; name the field when you prepare them");
     let subset = refused(|source| source.subset = Some("de".to_owned()));
     assert!(
         subset.starts_with("source.0.subset: a source of kind shards has no `subset`; remove it"),
