@@ -22,8 +22,8 @@ pub struct MixtureConfig {
     /// then, without a weight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// The weights of that column's values; documents with other values are left out. If all of these are numbers, or all
-    /// are `true` or `false`, so is the column.
+    /// The weights of that column's values; documents with other values are left out. If the column has numbers, or true
+    /// and false, they are read as that.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, f64>,
     /// Changes of the weights, each from a batch on.

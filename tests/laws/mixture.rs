@@ -66,11 +66,17 @@ proptest! {
 
     #[test]
     fn each_value_of_a_column_is_mixed_as_a_source_of_its_own(
-        weights in prop::array::uniform2(1_u32..60), is_number: bool, is_stored: bool, batch_size in 1_usize..5,
+        weights in prop::array::uniform2(1_u32..60), of in 0..4, is_stored: bool, batch_size in 1_usize..5,
     ) {
         let directory = tempfile::tempdir().expect("a directory");
-        let values = if is_number { ["1", "2.0", "3"] } else { ["en", "d\"e.x'", "fr"] };
-        let literal = |value: &str| if is_number { value.to_owned() } else { format!("{value:?}") };
+        let (values, is_plain) = match of {
+            0 => (["1", "2.0", "3"], true),
+            1 => (["true", "false", "null"], true),
+            // Text that looks like something else.
+            2 => (["1", "2.0", "true"], false),
+            _ => (["en", "d\"e.x'/y", "fr"], false),
+        };
+        let literal = |value: &str| if is_plain { value.to_owned() } else { format!("{value:?}") };
         let record = |n: usize| {
             let value = literal(values[n * n % 7 % 3]);
             format!("{{\"text\": \"record {n}\", \"of\": {{\"x\": {value}}}, \"good\": {}}}\n", !n.is_multiple_of(4))
@@ -434,4 +440,55 @@ fn excluded_documents_are_left_out_from_the_cursor_on_and_stay_so() {
     config.exclude.documents = vec![ExcludedDocument { path: "elsewhere.txt".into(), byte: 0 }];
     let error = block_on(open(&config, None)).expect_err("no such file").to_string();
     assert!(error.starts_with("exclude.documents: elsewhere.txt is not a file of any source"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_mixed_by_a_column_is_refused() {
+    let refused = |source: &str, mixture: &str| {
+        let text = format!("[[source]]\npaths = [\"a\"]\n{source}\n[mixture]\n{mixture}\n");
+        Config::from_toml(&text).expect_err("a refusal").to_string()
+    };
+    let json = "kind = \"jsonl\"\nfield = \"text\"";
+    for (source, mixture, expected) in [
+        (json, "by = \"lang\"", "mixture.weights: no value of \"lang\" has a weight; give some"),
+        (
+            json,
+            "weights = { en = 1 }",
+            "mixture.weights: they are the weights of a column's values, and no column",
+        ),
+        (json, "by = \"lang\"\nweights = { en = -1 }", "`mixture.weights` must be from 0 to 1e15, not -1"),
+        (
+            json,
+            "by = \"lang\"\nweights = { en = 0 }",
+            "mixture.weights: all weights are 0; one must be above it",
+        ),
+        (
+            json,
+            "by = \"lang\"\nweights = { \"\" = 1 }",
+            "mixture.weights: a value is empty, and its source would have",
+        ),
+        (
+            json,
+            "by = \"lang\"\nweights = { \"a.b\" = 1, \"a_b\" = 1 }",
+            "mixture.weights: the values \"a.b\" and \"a_b\" would",
+        ),
+        (
+            "weight = 1\nkind = \"jsonl\"",
+            "by = \"lang\"\nweights = { en = 1 }",
+            "source.0.weight: a source that mixture.by",
+        ),
+        (
+            "kind = \"text\"",
+            "by = \"lang\"\nweights = { en = 1 }",
+            "mixture.by: a source of kind text has no columns",
+        ),
+        (
+            "[[source]]\npaths = [\"b\"]",
+            "by = \"lang\"\nweights = { en = 1 }",
+            "mixture.by: it takes one source apart by",
+        ),
+    ] {
+        let said = refused(source, mixture);
+        assert!(said.contains(expected), "{said}");
+    }
 }

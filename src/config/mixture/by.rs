@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{MixtureChange, MixtureConfig};
+use super::{MixtureChange, MixtureConfig, check_weights};
 use crate::config::{Config, SourceConfig};
 use crate::error::{Error, Result};
 
@@ -47,13 +47,27 @@ impl Config {
                 format!("no value of {by:?} has a weight; give some, such as {{ en = 3.0, de = 1.0 }}");
             return Err(Error::config("mixture.weights", problem));
         }
-        // Where a column of numbers is compared with a text, the files are refused.
-        let are = |is_such: fn(&str) -> bool| weights.keys().all(|value| is_such(value));
-        let are_literals = are(|value| value.parse::<f64>().is_ok_and(f64::is_finite))
-            || are(|value| matches!(value, "true" | "false"));
+        check_weights("mixture.weights", weights.values().copied())?;
+        for value in weights.keys() {
+            let name = name_of(value);
+            let same = weights.keys().find(|other| *other != value && name_of(other) == name);
+            let problem = match same {
+                _ if name.is_empty() => {
+                    "a value is empty, and its source would have no name; choose such documents with \
+                                         where, in a mixture of two sources"
+                        .to_owned()
+                }
+                Some(other) => format!(
+                    "the values {value:?} and {other:?} would both be the source {name:?}; mix them as two sources, each \
+                     with its where"
+                ),
+                None => continue,
+            };
+            return Err(Error::config("mixture.weights", problem));
+        }
         let of_value = |(value, weight): (&String, &f64)| {
-            let literal = if are_literals { value.clone() } else { quoted(value, '\'') };
-            let equal = format!("{} = {literal}", quoted(&by, '"'));
+            // Constant text is read as a number, or as true or false, if the column is that.
+            let equal = format!("{} = {}", quoted(&by, '"'), quoted(value, '\''));
             SourceConfig {
                 name: Some(name_of(value)),
                 weight: Some(*weight),
@@ -74,9 +88,9 @@ impl Config {
     }
 }
 
-/// The name of a value's source: names have no dots.
+/// The name of a value's source: names have no dots, and directories of token shards are called by them.
 fn name_of(value: &str) -> String {
-    value.replace('.', "_")
+    value.replace(['.', '/', '\\'], "_")
 }
 
 /// A name or a text of SQL.

@@ -115,11 +115,11 @@ impl Side {
     fn beside(&self, right: &mut Expression, column: &impl Fn(&str) -> Kind) -> Result<(Self, Self), String> {
         let other = right.check(column)?;
         Ok(match (&self.kind, &other.kind) {
-            (kind @ (Kind::Number | Kind::Time(_)), Kind::Constant(text)) => {
+            (kind @ (Kind::Truth | Kind::Number | Kind::Time(_)), Kind::Constant(text)) => {
                 right.operand = Operand::Value(other.read(text, kind)?);
                 (self.clone(), self.clone())
             }
-            (Kind::Constant(text), kind @ (Kind::Number | Kind::Time(_))) => {
+            (Kind::Constant(text), kind @ (Kind::Truth | Kind::Number | Kind::Time(_))) => {
                 self.read(text, kind)?;
                 (other.clone(), other)
             }
@@ -127,12 +127,13 @@ impl Side {
         })
     }
 
-    /// The number or time that its text writes.
+    /// The truth value, number or time that its text writes.
     fn read(&self, text: &str, kind: &Kind) -> Result<Scalar<'static>, String> {
         let (value, remedy) = match kind {
             Kind::Time(clock) => {
                 (clock.read(text).map(Scalar::Time), format!("; write it as {}", clock.example()))
             }
+            Kind::Truth => (Scalar::read_truth(text).map(Scalar::Truth), String::new()),
             _ => (Scalar::read(text), String::new()),
         };
         let text = excerpt(text);

@@ -49,6 +49,11 @@ impl<'a> Scalar<'a> {
         whole.or_else(|_| text.parse().map(Self::Float)).ok()
     }
 
+    /// What `true` and `false` write.
+    pub(super) fn read_truth(text: &str) -> Option<bool> {
+        text.trim().parse().ok()
+    }
+
     /// True or false; none for null.
     pub(super) fn truth(self) -> Option<bool> {
         match self {
@@ -122,6 +127,8 @@ impl<'a> Scalar<'a> {
     pub(super) fn compare(self, other: Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Truth(left), Self::Truth(right)) => Some(left.cmp(&right)),
+            (Self::Truth(left), Self::Text(right)) => Some(left.cmp(&Self::read_truth(right)?)),
+            (Self::Text(left), Self::Truth(right)) => Some(Self::read_truth(left)?.cmp(&right)),
             (Self::Time(left), Self::Time(right)) => left.compare(right),
             (Self::Time(left), right) => left.compare(left.clock.read(right.text()?)?),
             (left, Self::Time(right)) => right.clock.read(left.text()?)?.compare(right),

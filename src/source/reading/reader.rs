@@ -249,7 +249,8 @@ impl Reader {
             };
             let problem = format!(
                 "{MOST_EMPTY_EPOCHS} whole epochs of lane {lane} of {lanes} ({read}) gave no document; look at \
-                 the files, pipeline.holdout and what was skipped, or set fewer pipeline.lanes"
+                 the files, source.where, mixture.weights, pipeline.holdout and what was skipped, or set fewer \
+                 pipeline.lanes"
             );
             return Err(Error::Corpus { problem });
         }
