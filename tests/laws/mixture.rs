@@ -98,7 +98,7 @@ proptest! {
             let (kind, columns) = (SourceKind::Shards, config.sources[0].columns.clone());
             config.sources = vec![SourceConfig { kind, paths: path("shards"), columns, ..SourceConfig::default() }];
         }
-        config.sources[0].filter = Some("good".to_owned());
+        config.sources[0].filter = Some("good -- and nothing else".to_owned());
         config.pipeline.epochs = None;
         (config.pipeline.batch_size, config.pipeline.seq_len) = (batch_size, 20);
         let named = |[one, other]: [u32; 2]| {

@@ -49,17 +49,14 @@ impl Config {
         }
         check_weights("mixture.weights", weights.values().copied())?;
         for value in weights.keys() {
-            let name = name_of(value);
-            let same = weights.keys().find(|other| *other != value && name_of(other) == name);
-            let problem = match same {
-                _ if name.is_empty() => {
+            let problem = match weights.keys().find(|other| *other != value && are_one(value, other)) {
+                _ if value.is_empty() => {
                     "a value is empty, and its source would have no name; choose such documents with \
-                                         where, in a mixture of two sources"
+                                          where, in a mixture of two sources"
                         .to_owned()
                 }
                 Some(other) => format!(
-                    "the values {value:?} and {other:?} would both be the source {name:?}; mix them as two sources, each \
-                     with its where"
+                    "the values {value:?} and {other:?} would be one source; mix them as two sources, each with its where"
                 ),
                 None => continue,
             };
@@ -68,14 +65,10 @@ impl Config {
         let of_value = |(value, weight): (&String, &f64)| {
             // Constant text is read as a number, or as true or false, if the column is that.
             let equal = format!("{} = {}", quoted(&by, '"'), quoted(value, '\''));
-            SourceConfig {
-                name: Some(name_of(value)),
-                weight: Some(*weight),
-                filter: Some(
-                    source.filter.as_ref().map_or(equal.clone(), |filter| format!("({filter}) and {equal}")),
-                ),
-                ..source.clone()
-            }
+            // A comment may end the other filter.
+            let both = |filter: &String| format!("({filter}\n) and {equal}");
+            let filter = Some(source.filter.as_ref().map_or_else(|| equal.clone(), both));
+            SourceConfig { name: Some(name_of(value)), weight: Some(*weight), filter, ..source.clone() }
         };
         let sources = weights.iter().map(of_value).collect();
         let renamed = |change: MixtureChange| MixtureChange {
@@ -86,6 +79,12 @@ impl Config {
         let mixture = MixtureConfig { by: None, weights: BTreeMap::new(), changes, temperature };
         Ok(Self { sources, mixture, ..self })
     }
+}
+
+/// Whether two values would have sources of one name, or with the same documents of a column of numbers.
+fn are_one(value: &str, other: &str) -> bool {
+    let number = |value: &str| value.parse::<f64>().ok();
+    name_of(value) == name_of(other) || number(value).is_some_and(|one| number(other) == Some(one))
 }
 
 /// The name of a value's source: names have no dots, and directories of token shards are called by them.
