@@ -155,8 +155,9 @@ impl Batch {
         (0..batch.pieces().len()).map(|index| Piece { batch: batch.clone(), index }).collect()
     }
 
-    /// The columns that `source.columns` names: for each name a list with the value of each piece, in the order of `pieces`.
-    /// A value is a `str`, `int`, `float`, `bool` or `None`, which is also that of a piece whose source has no such column.
+    /// The columns that `source.columns` names: for each name a list with the value of each piece, in the order of
+    /// `pieces`. A value is a `str`, `int`, `float`, `bool` or `None`, which is also that of a piece whose source has no such
+    /// column.
     #[getter]
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (batch, columns) = (self.batch(), PyDict::new(py));
