@@ -117,9 +117,6 @@ impl Carried {
         values: Vec<Option<FieldValue>>,
         path: &Path,
     ) -> Result<Option<CarriedColumns>, Problem> {
-        if self.columns.is_empty() && self.filter.is_none() {
-            return Ok(Some(None));
-        }
         let in_path = |name: &String| {
             let value = partitions(path).find(|(other, _)| other == name).and_then(|(_, value)| value);
             value.map_or(FieldValue::NULL, |value| FieldValue::Untyped(value.into()))
@@ -148,6 +145,12 @@ impl Carried {
         Some(&self.names).filter(|names| !names.is_empty())
     }
 
+    /// Whether no columns come along, and nothing is filtered.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.columns.is_empty() && self.filter.is_none()
+    }
+
     /// Whether the filter may leave out documents whose tokens are stored.
     pub(crate) fn is_filtered(&self) -> bool {
         self.filter.is_some()
@@ -156,9 +159,6 @@ impl Carried {
     /// The columns of a document of token shards that come along, of those that are read there; `None` if the
     /// filter leaves it out. Whether text had a type in its file is not known there.
     pub(crate) fn of_stored(&self, stored: CarriedColumns) -> Result<Option<CarriedColumns>, Problem> {
-        if !self.is_filtered() {
-            return Ok(Some(stored));
-        }
         let field = |(_, value): (&str, &ColumnValue)| match value {
             ColumnValue::Text(text) => Some(FieldValue::Untyped(text.clone())),
             other => Some(FieldValue::Value(other.clone())),

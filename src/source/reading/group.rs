@@ -15,6 +15,7 @@ use crate::files::Position;
 use crate::meter::Meter;
 use crate::order::uniform;
 use crate::render::Outcome;
+use crate::source::carried::Metadata;
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::holdout::{Holdout, digest};
 use crate::source::formats::{SourceFormat, decode};
@@ -355,12 +356,14 @@ impl Grouper {
                 return Ok(None);
             }
         }
-        let values = match known.filter(|known| !known.values.is_empty()) {
-            Some(known) => known.values.clone(),
-            None => texts.values(bytes.clone(), format)?,
+        // Most sources carry nothing, and pay nothing for it.
+        let columns = match format.carried.is_empty() {
+            true => None,
+            false => match self.columns(texts, place, bytes.clone(), known)? {
+                Some(columns) => columns,
+                None => return Ok(None),
+            },
         };
-        let path = self.corpus.files.path(place.split.file);
-        let Some(columns) = format.carried.columns(values, path)? else { return Ok(None) };
         let (text, share) = texts.take(bytes, format)?;
         let share = share * known.map_or(1.0, |known| known.share);
         let is_wanted = !text.is_empty()
@@ -371,6 +374,22 @@ impl Grouper {
             return Ok(None);
         }
         Ok(Some((text, share, columns)))
+    }
+
+    /// The columns that come along with a document, which is in `bytes`; `None` if `where` leaves it out.
+    #[inline(never)]
+    fn columns(
+        &self,
+        texts: &Texts,
+        place: &FoundFrame<'_>,
+        bytes: Range<usize>,
+        known: Option<&Metadata>,
+    ) -> Result<Option<CarriedColumns>, Problem> {
+        let values = match known.filter(|known| !known.values.is_empty()) {
+            Some(known) => known.values.clone(),
+            None => texts.values(bytes, place.format)?,
+        };
+        place.format.carried.columns(values, self.corpus.files.path(place.split.file))
     }
 
     /// Appends the documents of a record, which was appended to the texts last. Returns how many it has.

@@ -103,9 +103,10 @@ pub(crate) fn deliver(
     if !tokens.is_delivered() && !is_drawn() {
         return Ok(());
     }
-    let columns = match tokens.is_delivered() {
-        true => columns,
-        false => match passing(grouper, &split, byte, columns)? {
+    let is_filtered = !tokens.is_delivered() && grouper.corpus.format(split.file).carried.is_filtered();
+    let columns = match is_filtered {
+        false => columns,
+        true => match passing(grouper, &split, byte, columns)? {
             Some(columns) => columns,
             None => return Ok(()),
         },
@@ -120,6 +121,7 @@ pub(crate) fn deliver(
 }
 
 /// The columns of a document of token shards that come along; `None` if `where` leaves it out.
+#[inline(never)]
 pub(crate) fn passing(
     grouper: &Grouper,
     split: &Split,
