@@ -39,6 +39,13 @@ pub struct Piece {
     columns: u32,
 }
 
+impl Piece {
+    /// Its document's columns, among those of its batch or block.
+    fn columns_in<'a>(&self, all: &'a [Arc<Columns>]) -> Option<&'a Arc<Columns>> {
+        all.get((self.columns as usize).checked_sub(1)?)
+    }
+}
+
 /// Places of a row whose ids are not learned from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MaskedPlaces {
@@ -261,16 +268,12 @@ impl Batch {
 
     /// The value of a column of the document that a piece came from; `None` if the `columns` of its source do not name it.
     pub fn column(&self, piece: &Piece, name: &str) -> Option<&ColumnValue> {
-        self.columns_of(piece)?.get(name)
+        piece.columns_in(&self.columns)?.get(name)
     }
 
     /// The columns of the document that a piece came from, by their names, in the order of its source's `columns`.
     pub fn columns(&self, piece: &Piece) -> impl Iterator<Item = (&str, &ColumnValue)> {
-        self.columns_of(piece).into_iter().flat_map(|columns| columns.iter())
-    }
-
-    fn columns_of(&self, piece: &Piece) -> Option<&Arc<Columns>> {
-        self.columns.get((piece.columns as usize).checked_sub(1)?)
+        piece.columns_in(&self.columns).into_iter().flat_map(|columns| columns.iter())
     }
 
     /// The line that a piece's document begins on, from 1; 0 if it is unknown or the format has no lines. This may read

@@ -72,7 +72,7 @@ impl BatchBuilder {
         batch.pieces.extend(pieces.iter().map(|piece| Piece {
             row: number,
             corpus: number_of(block.files(piece), &mut batch.corpora),
-            columns: carried(&block.columns(piece), &mut batch.columns),
+            columns: carried(block.columns(piece), &mut batch.columns),
             ..*piece
         }));
         batch.masked.extend(masked.iter().map(|masked| MaskedPlaces { row: number, ..*masked }));

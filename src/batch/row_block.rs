@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::{MaskedPlaces, Piece};
 use crate::cursor::Digest;
-use crate::document::{CarriedColumns, Columns, Mask, Sequence};
+use crate::document::{Columns, Mask, Sequence};
 use crate::files::Files;
 
 /// What a batch has to know of a copied row, besides its ids and pieces.
@@ -94,7 +94,7 @@ impl CopiedRow {
                 offset: part.offset() as u32,
                 position: part.position(),
                 corpus: number_of(part.files(), to.corpora),
-                columns: carried(part.columns(), to.columns),
+                columns: carried(part.columns().as_ref(), to.columns),
             });
             let mask = part.mask();
             for masked in mask.masked() {
@@ -160,9 +160,11 @@ pub(super) fn number_of(files: &Arc<Files>, corpora: &mut Vec<Arc<Files>>) -> u3
 }
 
 /// The number of a document's columns among those that come along, where they are added; 0 if it has none.
-pub(super) fn carried(columns: &CarriedColumns, all: &mut Vec<Arc<Columns>>) -> u32 {
-    all.extend(columns.clone());
-    if columns.is_some() { all.len() as u32 } else { 0 }
+pub(super) fn carried(columns: Option<&Arc<Columns>>, all: &mut Vec<Arc<Columns>>) -> u32 {
+    columns.map_or(0, |columns| {
+        all.push(columns.clone());
+        all.len() as u32
+    })
 }
 
 /// Some rows, copied one after the other, without padding. They may differ in width.
@@ -247,7 +249,7 @@ impl RowBlock {
         &self.corpora[piece.corpus as usize]
     }
 
-    pub(super) fn columns(&self, piece: &Piece) -> CarriedColumns {
-        self.columns.get((piece.columns as usize).checked_sub(1)?).cloned()
+    pub(super) fn columns(&self, piece: &Piece) -> Option<&Arc<Columns>> {
+        piece.columns_in(&self.columns)
     }
 }

@@ -29,6 +29,8 @@ mod tar;
 pub(super) mod text;
 mod wanted;
 
+#[cfg(feature = "columnar")]
+use columns::Columns;
 pub(crate) use format::{Candidate, Format, Opened, Unopened};
 pub(super) use wanted::Wanted;
 
@@ -109,9 +111,11 @@ pub(super) fn registered(
         SourceKind::Synthetic => Box::new(Synthetic::from_source(config)),
         SourceKind::Custom => Box::new(custom::Custom::new(index, config)?),
         #[cfg(feature = "columnar")]
-        SourceKind::Parquet => Box::new(columns::ParquetFormat::new(index, config, wanted, names)?),
+        SourceKind::Parquet => {
+            Box::new(columns::ParquetFormat::new(Columns::new(index, config, wanted, names)?))
+        }
         #[cfg(feature = "columnar")]
-        SourceKind::Arrow => Box::new(columns::ArrowFormat::new(index, config, wanted, names)?),
+        SourceKind::Arrow => Box::new(columns::ArrowFormat::new(Columns::new(index, config, wanted, names)?)),
         #[cfg(not(feature = "columnar"))]
         kind @ (SourceKind::Parquet | SourceKind::Arrow) => {
             return Err(kind.unread(&format!("source.{index}")));

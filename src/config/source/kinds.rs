@@ -75,14 +75,14 @@ pub(crate) enum Contents {
 }
 
 /// The keys of every kind whose documents are text.
-const DOCUMENTS: &[&str] = &["split", "max_document_bytes", "oversize", "cache", "columns"];
+const DOCUMENTS: &[&str] = &["split", "max_document_bytes", "oversize", "cache"];
 
 /// The keys of records that may be rendered, and of plain text, which has no conversations.
 const TASKS: &[&str] = &["task", "chat", "fim", "seed"];
 const FIM: &[&str] = &["task", "fim", "seed"];
 
 /// The keys of records that have fields.
-const FIELDS: &[&str] = &["field", "where"];
+const FIELDS: &[&str] = &["field", "where", "columns"];
 
 /// The keys of files that are read as they are, and of those that may be compressed as a whole.
 const FILES: &[&str] = &["paths"];
@@ -151,7 +151,7 @@ impl SourceKind {
             Self::Text => Facts {
                 extensions: &["txt"],
                 contents: Contents::FramedText,
-                ..Facts::new("text", &[DOCUMENTS, PACKED, FIM, &["document"]])
+                ..Facts::new("text", &[DOCUMENTS, PACKED, FIM, &["document", "columns"]])
             },
             Self::Jsonl => Facts {
                 extensions: &["jsonl", "ndjson", "json"],
@@ -190,17 +190,11 @@ impl SourceKind {
             Self::Synthetic => Facts {
                 unit: Unit::Row,
                 more_splits: "raise its documents",
-                ..Facts::new(
-                    "synthetic",
-                    &[
-                        &["split", "max_document_bytes", "oversize", "cache"],
-                        &["documents", "document_bytes", "seed"],
-                    ],
-                )
+                ..Facts::new("synthetic", &[DOCUMENTS, &["documents", "document_bytes", "seed"]])
             },
             Self::Custom => Facts {
                 more_splits: MORE_FILES,
-                ..Facts::new("custom", &[DOCUMENTS, PACKED, TASKS, &["format"]])
+                ..Facts::new("custom", &[DOCUMENTS, PACKED, TASKS, &["format", "columns"]])
             },
         }
     }

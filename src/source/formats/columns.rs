@@ -55,7 +55,12 @@ pub(crate) struct Columns {
 
 impl Columns {
     /// The columns that a source wants, `source.<index>` of the config.
-    fn new(index: usize, config: &SourceConfig, wanted: Wanted, carried: Arc<[String]>) -> Result<Self> {
+    pub(crate) fn new(
+        index: usize,
+        config: &SourceConfig,
+        wanted: Wanted,
+        carried: Arc<[String]>,
+    ) -> Result<Self> {
         Ok(Self {
             wanted,
             max: config.max_document_bytes.as_usize(),

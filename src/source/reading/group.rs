@@ -36,6 +36,8 @@ pub(crate) struct Group {
     shared: Option<(usize, Arc<SharedSlab>)>,
     left: usize,
     items: Vec<Item>,
+    /// The columns that come along with each document, up to the last one that has some.
+    columns: Vec<CarriedColumns>,
     /// The digest of each document's record, if these were rendered for token shards.
     digests: Vec<u64>,
     origins: Vec<Sited>,
@@ -69,7 +71,6 @@ pub(crate) struct Item {
     pub(crate) of: u32,
     /// How many documents its record has up to it, if there are more; 0 for the last one.
     pub(crate) sample: u32,
-    pub(crate) columns: CarriedColumns,
 }
 
 /// An origin, and the number of the slab that holds its documents.
@@ -102,6 +103,7 @@ impl Group {
             shared: None,
             left: 0,
             items: Vec::new(),
+            columns: Vec::new(),
             digests: Vec::new(),
             origins: Vec::new(),
             runs: Vec::new(),
@@ -154,8 +156,9 @@ impl Group {
             }
         };
         self.left = self.left.saturating_sub(item.range.len());
-        let (range, columns) = (item.range.clone(), item.columns.clone());
-        Some(Tracked::new(Document::in_slab(slab, range, item.text_bytes, position, columns), cursor))
+        let columns = self.columns.get(self.next - 1).cloned().flatten();
+        let (range, text_bytes) = (item.range.clone(), item.text_bytes);
+        Some(Tracked::new(Document::in_slab(slab, range, text_bytes, position, columns), cursor))
     }
 
     /// All of its documents, and the state after them.
@@ -188,9 +191,9 @@ impl Group {
         self.slabs.len()
     }
 
-    /// Appends a document. `cursor` is the one before it.
+    /// Appends a document, and the columns that come along with it. `cursor` is the one before it.
     #[inline]
-    pub(crate) fn append(&mut self, cursor: &LaneCursor, item: Item) {
+    pub(crate) fn append(&mut self, cursor: &LaneCursor, item: Item, columns: CarriedColumns) {
         let first = self.items.len();
         let goes_on = self.runs.last().is_some_and(|run| {
             let counts = (run.cursor.skipped, run.cursor.documents + (first - run.first) as u64);
@@ -200,11 +203,17 @@ impl Group {
             self.runs.push(CursorRun { first, cursor: *cursor });
         }
         self.items.push(item);
+        if columns.is_some() {
+            self.carry(first, columns);
+        }
     }
 
     /// Has columns come along with document `nth`.
     pub(crate) fn carry(&mut self, nth: usize, columns: CarriedColumns) {
-        self.items[nth].columns = columns;
+        if self.columns.len() <= nth {
+            self.columns.resize(nth + 1, None);
+        }
+        self.columns[nth] = columns;
     }
 
     /// Counts a document of origin `of` that begins at `start` and is skipped.
@@ -276,11 +285,11 @@ impl Grouper {
         let start = found.framed.frame.start;
         let documents = match self.text(texts, found) {
             Ok(Some((range, share, columns))) => {
-                let item = Item { text_bytes: range.len(), range, start, share, of, sample: 0, columns };
+                let item = Item { text_bytes: range.len(), range, start, share, of, sample: 0 };
                 match &found.format.rendering {
-                    Some(rendering) => self.rendered(texts, found, item, rendering, cursor, group),
+                    Some(rendering) => self.rendered(texts, found, (item, columns), rendering, cursor, group),
                     None => {
-                        group.append(cursor, item);
+                        group.append(cursor, item, columns);
                         cursor.documents += 1;
                         Ok(1)
                     }
@@ -305,9 +314,7 @@ impl Grouper {
     /// Adds the slab that holds the texts. `lease` covers the texts and their ids.
     pub(crate) fn add_text(&self, texts: Texts, mut lease: Lease, group: &mut Group) {
         let (text, marks) = texts.finish();
-        let columns =
-            group.items.iter().filter_map(|item| item.columns.as_ref()).map(|columns| columns.bytes());
-        let columns: usize = columns.sum();
+        let columns: usize = group.columns.iter().flatten().map(|columns| columns.bytes()).sum();
         lease.cover(text.capacity() + IDS_PER_BYTE * text.len() + marks.id_bytes() + columns);
         group.add(Slab { content: SlabContent::Text(text), marks, files: self.corpus.files.clone(), lease });
     }
@@ -392,22 +399,23 @@ impl Grouper {
         place.format.carried.columns(values, self.corpus.files.path(place.split.file))
     }
 
-    /// Appends the documents of a record, which was appended to the texts last. Returns how many it has.
+    /// Appends the documents of a record, which was appended to the texts last and has these columns. Returns how many it
+    /// has.
     fn rendered(
         &self,
         texts: &mut Texts,
         place: &FoundFrame<'_>,
-        record: Item,
+        (record, columns): (Item, CarriedColumns),
         rendering: &Rendering,
         cursor: &mut LaneCursor,
         group: &mut Group,
     ) -> Result<u64, Problem> {
         let (file, byte) = (self.corpus.number_in_source(place.split.file), record.start.byte);
-        let (text, range) = (&texts.text()[record.range.clone()], record.range.clone());
+        let text = &texts.text()[record.range.clone()];
         // Whoever prepares token shards holds nothing out, and stores for others what decides it.
         let digest = (self.draw == Draw::All).then(|| digest(text.as_bytes()));
         let outcomes = rendering.render(text, file, byte);
-        texts.give_back(range);
+        texts.give_back(record.range);
         let outcomes = outcomes?;
         let documents = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Text(_))).count() as u64;
         let mut number = 0;
@@ -421,8 +429,8 @@ impl Grouper {
                     let range = texts.append(&rendered);
                     let sample = if number < documents { number as u32 } else { 0 };
                     group.digests.extend(digest);
-                    let columns = record.columns.clone();
-                    group.append(cursor, Item { text_bytes: range.len(), range, sample, columns, ..record });
+                    let item = Item { text_bytes: range.len(), range, sample, ..record };
+                    group.append(cursor, item, columns.clone());
                     cursor.documents += 1;
                 }
                 Outcome::LeftOut(reason) if number >= place.before => {

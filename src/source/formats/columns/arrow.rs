@@ -21,12 +21,10 @@ use super::messages::{
 };
 use super::parts::{cut_evenly, most_parts, parts, scaled};
 use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text};
-use crate::config::SourceConfig;
 use crate::error::Result;
 use crate::source::cuts::Cuts;
 use crate::source::formats::format::{Candidate, Format, Opened, Unopened};
 use crate::source::formats::records::{Records, Stop};
-use crate::source::formats::wanted::Wanted;
 use crate::source::layout::{Laid, Layout};
 use crate::source::problem::{Problem, Unread};
 use crate::source::split_size::SplitSize;
@@ -42,15 +40,8 @@ pub(crate) struct ArrowFormat {
 }
 
 impl ArrowFormat {
-    /// The format of `source.<index>` of the config.
-    pub(crate) fn new(
-        index: usize,
-        config: &SourceConfig,
-        wanted: Wanted,
-        carried: Arc<[String]>,
-    ) -> Result<Self> {
-        let columns = Columns::new(index, config, wanted, carried)?;
-        Ok(Self { columns, walked: Mutex::default() })
+    pub(crate) fn new(columns: Columns) -> Self {
+        Self { columns, walked: Mutex::default() }
     }
 
     fn walked(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<Messages>>> {

@@ -23,12 +23,10 @@ use parquet::schema::types::SchemaDescriptor;
 use super::page::PageSize;
 use super::parts::{cut_evenly, most_parts, parts, scaled};
 use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text};
-use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::source::cuts::Cuts;
 use crate::source::formats::format::{Candidate, Format, Opened, Unopened};
 use crate::source::formats::records::{Records, Stop};
-use crate::source::formats::wanted::Wanted;
 use crate::source::layout::{Laid, Layout};
 use crate::source::problem::{Problem, Unread};
 use crate::source::split_size::SplitSize;
@@ -85,15 +83,8 @@ impl fmt::Debug for Footer {
 }
 
 impl ParquetFormat {
-    /// The format of `source.<index>` of the config.
-    pub(crate) fn new(
-        index: usize,
-        config: &SourceConfig,
-        wanted: Wanted,
-        carried: Arc<[String]>,
-    ) -> Result<Self> {
-        let columns = Columns::new(index, config, wanted, carried)?;
-        Ok(Self { columns, footers: Mutex::default() })
+    pub(crate) fn new(columns: Columns) -> Self {
+        Self { columns, footers: Mutex::default() }
     }
 
     fn footer(&self, stored: &Arc<dyn Stored>) -> Result<Arc<Footer>, Unread> {

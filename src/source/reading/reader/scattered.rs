@@ -262,10 +262,10 @@ impl Reader {
                 start: Boundary { byte, line },
                 share: entry.share,
                 sample: 0,
-                columns: None,
                 of: group.origin(first_slab + slab, SplitOrigin { split: *split, ordinal: *place }),
             };
-            group.append(cursor, item);
+            // Its columns come with the notes.
+            group.append(cursor, item, None);
             Ok(())
         })?;
         for held in slabs {
