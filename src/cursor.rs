@@ -16,6 +16,7 @@ mod check;
 mod digest;
 mod history;
 mod lane;
+mod ledger;
 mod length;
 mod merge;
 mod whole;
@@ -26,6 +27,8 @@ pub(crate) use history::SAMPLES;
 pub use history::{Event, ExcludedDocument, Fingerprint};
 pub(crate) use lane::LaneStep;
 pub use lane::{LaneState, SourceState};
+pub(crate) use ledger::RowAccount;
+pub use ledger::{Ledger, LeftOut, SourceLedger};
 pub(crate) use length::Length;
 pub use whole::Cursor;
 
@@ -35,7 +38,7 @@ pub const MAX_DEPTH: usize = 6;
 /// Where one lane is in the stream of one source, right after an item: the last document that the source delivered, and
 /// the stages' skips.
 ///
-/// It is plain data (104 bytes, `Copy`), so that every document can carry one.
+/// It is plain data (112 bytes, `Copy`), so that every document can carry one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaneCursor {
@@ -52,6 +55,9 @@ pub struct LaneCursor {
     pub documents: u64,
     /// Documents that the source has skipped in this epoch up to that document.
     pub skipped: u64,
+    /// Documents that it has skipped in earlier epochs.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub skipped_before: u64,
     /// How many documents were delivered of the record that begins at that place; 0 if all of them were. Most records
     /// are one document, and a conversation may be one for each turn.
     #[serde(skip_serializing_if = "is_zero")]
@@ -107,6 +113,11 @@ impl LaneCursor {
     /// Returns the cursor after `documents` documents of a source that has no files and no epochs.
     pub fn after(documents: u64) -> Self {
         Self { documents, ..Self::default() }
+    }
+
+    /// Documents that the source has skipped in all epochs up to this place.
+    pub(crate) fn all_skipped(&self) -> u64 {
+        self.skipped_before.saturating_add(self.skipped)
     }
 
     /// The number of buffering stages that the item came through.

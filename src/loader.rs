@@ -11,7 +11,7 @@ use futures::{Stream, StreamExt};
 
 use crate::batch::Batch;
 use crate::config::Config;
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Ledger};
 use crate::error::{Error, Result};
 use crate::files::Listing;
 use crate::meter::Meters;
@@ -85,6 +85,7 @@ pub struct Loader {
     tokenizer: Arc<dyn Tokenizer>,
     gauge: Arc<Gauge>,
     start: Cursor,
+    ledger: Ledger,
     source: Source,
     /// Whether a training stream from the start has delivered no batch yet: if it ends now, that is an error.
     is_untouched: bool,
@@ -122,6 +123,37 @@ impl Loader {
     /// Returns the cursor that the stream was opened at: the one before the first batch.
     pub fn start(&self) -> &Cursor {
         &self.start
+    }
+
+    /// Returns what became of every document and id of the run: up to the last batch that was delivered or, once the
+    /// stream has ended, to the end of the lanes that have ended. A rank's loader counts what its own lanes deliver. Batches
+    /// that `exclude.batches` leaves out are counted with the next one that is delivered.
+    ///
+    /// ```
+    /// # use millstream::{Config, Loader, config::SourceConfig};
+    /// # use futures::StreamExt;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> millstream::Result<()> {
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let path = directory.path().join("a.txt");
+    /// # std::fs::write(&path, "one\ntwo\nthree\n").expect("a file");
+    /// let mut config = Config::default();
+    /// config.sources = vec![SourceConfig { paths: vec![path.display().to_string()], ..SourceConfig::default() }];
+    /// config.pipeline.epochs = Some(1);
+    /// # config.pipeline.lanes = 1.into();
+    /// # config.pipeline.seq_len = 4;
+    /// # config.pipeline.batch_size = 2;
+    /// let mut loader = Loader::open(&config).await?;
+    /// while loader.next().await.transpose()?.is_some() {}
+    /// let (_, ledger) = &loader.ledger().sources[0];
+    /// assert_eq!((ledger.documents, ledger.learned, ledger.first), (3, 10, 1));
+    /// # Ok(()) }
+    /// ```
+    pub fn ledger(&self) -> Ledger {
+        let mut ledger = self.ledger.clone();
+        if self.gauge.has_ended() {
+            self.gauge.add_left_behind(&mut ledger);
+        }
+        ledger
     }
 
     /// Returns the listing of the files that are read. Save it beside the cursors: it later tells which files have
@@ -190,6 +222,7 @@ impl Stream for Loader {
             Poll::Ready(next) => {
                 this.is_untouched = false;
                 if let Some(Ok(batch)) = &next {
+                    batch.cursor().count_into(&mut this.ledger);
                     this.gauge.prefetch.count(0, batch.tokens() as u64, batch.text_bytes());
                 }
                 Poll::Ready(next)

@@ -48,6 +48,7 @@ pub use lanes::Lanes;
 pub(crate) use lanes::Rounds;
 pub(crate) use mix::{Mix, Schedule, shares};
 pub(crate) use on_demand::OnDemand;
+pub(crate) use pack::LeftBehind;
 pub use pack::Pack;
 pub(crate) use prefetch::Ahead;
 pub use prefetch::Prefetch;

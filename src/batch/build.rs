@@ -2,7 +2,7 @@
 
 use super::row_block::{CopiedRow, Copies, RowBlock, RowOfBlock, carried, number_of};
 use super::{Batch, MaskedPlaces, Piece};
-use crate::cursor::{Cursor, Digest};
+use crate::cursor::{Cursor, Digest, RowAccount};
 use crate::document::Sequence;
 
 /// A batch being built. A row's ids are copied when the row is added, so its sources are not kept in memory while the
@@ -36,6 +36,11 @@ impl BatchBuilder {
         self.batch_size = rows;
     }
 
+    /// How many ids wider than `seq_len` rows are.
+    pub(crate) fn ahead(&self) -> usize {
+        self.batch.ahead
+    }
+
     /// The number of rows so far.
     pub fn rows(&self) -> usize {
         self.batch.rows()
@@ -49,8 +54,8 @@ impl BatchBuilder {
         self.copy(sequence);
     }
 
-    /// As [`push`](Self::push). Returns the row's hash.
-    pub(crate) fn copy(&mut self, sequence: &Sequence) -> Digest {
+    /// As [`push`](Self::push). Returns the row's hash, and what it adds to the ledger.
+    pub(crate) fn copy(&mut self, sequence: &Sequence) -> (Digest, RowAccount) {
         self.begin_row(sequence.width());
         let number = self.rows();
         let Batch { ids, pieces, masked, corpora, columns, ahead, .. } = &mut self.batch;
@@ -59,11 +64,11 @@ impl BatchBuilder {
         self.end_row(row)
     }
 
-    /// Adds a row that was copied into a block with the same `ahead`. Returns the row's hash.
+    /// Adds a row that was copied into a block with the same `ahead`. Returns what [`copy`](Self::copy) does.
     ///
     /// # Panics
     /// As [`push`](Self::push).
-    pub(crate) fn append(&mut self, block: &RowBlock, nth: usize) -> Digest {
+    pub(crate) fn append(&mut self, block: &RowBlock, nth: usize) -> (Digest, RowAccount) {
         let RowOfBlock { row, ids, pieces, masked } = block.row(nth);
         self.begin_row(row.width);
         let number = self.rows() as u32;
@@ -89,13 +94,13 @@ impl BatchBuilder {
         assert_eq!(batch.width, width, "the sequences of a batch have one width");
     }
 
-    fn end_row(&mut self, row: CopiedRow) -> Digest {
+    fn end_row(&mut self, row: CopiedRow) -> (Digest, RowAccount) {
         let batch = &mut self.batch;
         batch.lengths.push(row.len as u32);
         batch.text_bytes += row.text_bytes;
         batch.text_bytes_within_documents += row.text_bytes_within_documents;
         batch.ids.resize(batch.rows() * row.width, self.pad);
-        row.digest
+        (row.digest, row.account)
     }
 
     /// Fills the rest of the batch with rows of padding, unless it has no row yet.

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{MaskedPlaces, Piece};
-use crate::cursor::Digest;
+use crate::cursor::{Digest, RowAccount};
 use crate::document::{Columns, Mask, Sequence};
 use crate::files::Files;
 
@@ -24,6 +24,8 @@ pub(super) struct CopiedRow {
     pub(super) text_bytes: u64,
     pub(super) text_bytes_within_documents: u64,
     pub(super) digest: Digest,
+    /// What it adds to the ledger.
+    pub(super) account: RowAccount,
 }
 
 /// The lists that rows are copied to.
@@ -81,6 +83,7 @@ impl CopiedRow {
             text_bytes: 0,
             text_bytes_within_documents: 0,
             digest: Digest::default(),
+            account: RowAccount::default(),
         };
         let (begin, begin_masked, mut end) = (to.ids.len(), to.masked.len(), 0);
         for part in sequence.parts().iter().filter(|part| !part.is_empty()) {
@@ -108,6 +111,7 @@ impl CopiedRow {
         if !masked.is_empty() {
             row.digest = row.digest.masking(masked.iter().map(|masked| masked.from..masked.to));
         }
+        row.account = sequence.account(ahead, masked_targets(masked, row.width.saturating_sub(ahead)));
         row
     }
 
@@ -138,6 +142,14 @@ impl CopiedRow {
             _ => 0,
         };
     }
+}
+
+/// How many of a row's targets are masked.
+fn masked_targets(masked: &[MaskedPlaces], seq_len: usize) -> usize {
+    let targets = |places: &MaskedPlaces| {
+        (places.to as usize).min(seq_len + 1).saturating_sub((places.from as usize).max(1))
+    };
+    masked.iter().map(targets).sum()
 }
 
 /// Appends places of the row that begins at `begin`. Those of neighbouring parts become one, so that the list does not
@@ -243,6 +255,11 @@ impl RowBlock {
             pieces: &self.pieces[begin.pieces..ends.pieces],
             masked: &self.masked[begin.masked..ends.masked],
         }
+    }
+
+    /// What a row adds to the ledger of its source.
+    pub(crate) fn account(&self, nth: usize) -> RowAccount {
+        self.rows[nth].row.account
     }
 
     pub(super) fn files(&self, piece: &Piece) -> &Arc<Files> {

@@ -21,13 +21,14 @@ pub(super) fn counts<'a>(
         let within = |problem| format!("lane {number}: {problem}");
         bounded("rows", lane.rows).map_err(within)?;
         bounded("skip", lane.skip).map_err(within)?;
+        bounded("padding", lane.padding).map_err(within)?;
         lane.sources.iter().try_for_each(source).map_err(within)?;
     }
     Ok(())
 }
 
 /// Refuses places that no source can have. The stages' skips are not checked here: each stage checks its own.
-fn source(SourceState { rows, at }: &SourceState) -> Result<(), String> {
+fn source(SourceState { rows, at, ledger }: &SourceState) -> Result<(), String> {
     bounded("a source's rows", *rows)?;
     let place = [
         ("epoch", at.epoch),
@@ -35,9 +36,10 @@ fn source(SourceState { rows, at }: &SourceState) -> Result<(), String> {
         ("byte", at.byte),
         ("documents", at.documents),
         ("skipped", at.skipped),
+        ("skipped_before", at.skipped_before),
         ("sample", at.sample),
     ];
-    place.into_iter().try_for_each(|(name, value)| bounded(name, value))
+    place.into_iter().chain(ledger.numbers()).try_for_each(|(name, value)| bounded(name, value))
 }
 
 /// Refuses a count of rounds that no stream can have.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Digest, LaneCursor, is_zero};
+use super::{Digest, LaneCursor, SourceLedger, is_zero};
 
 /// Where one lane is: the place in each of its sources, and a digest of what it has delivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,9 @@ pub struct LaneState {
     pub skip: u64,
     /// The digest of all rows that were delivered.
     pub digest: Digest,
+    /// Targets that are missing in its rows of padding.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub padding: u64,
     /// The place in each source.
     pub sources: Vec<SourceState>,
 }
@@ -30,6 +33,9 @@ pub struct SourceState {
     pub rows: u64,
     /// Where its next row begins.
     pub at: LaneCursor,
+    /// What became of what it gave.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ledger: SourceLedger,
 }
 
 /// How one turn advances a lane.
@@ -42,7 +48,7 @@ pub(crate) enum LaneStep {
         at: LaneCursor,
     },
     /// A group of the window that begins at `anchor`. `skip` of the window's groups are delivered by now. The
-    /// anchor's digest is not used.
+    /// anchor's digest and ledgers are not used.
     Window {
         anchor: Arc<LaneState>,
         skip: u64,
@@ -66,7 +72,9 @@ impl LaneState {
             }
             LaneStep::Window { anchor, skip } => {
                 self.rows = anchor.rows;
-                self.sources.clone_from(&anchor.sources);
+                for (source, before) in self.sources.iter_mut().zip(&anchor.sources) {
+                    (source.rows, source.at) = (before.rows, before.at);
+                }
                 self.skip = skip;
             }
         }

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use super::{
-    Digest, Event, Fingerprint, LaneCursor, LaneState, LaneStep, Length, SourceState, check, length,
+    Digest, Event, Fingerprint, LaneCursor, LaneState, LaneStep, Length, RowAccount, SourceState, check,
+    length,
 };
 use crate::bounded;
 use crate::error::{Error, Remedy, Result};
@@ -274,10 +275,19 @@ impl Cursor {
         self.known(lane).advance(step);
     }
 
-    /// Adds a row that `lane` delivered to the lane's digest, given the hash of the row.
-    pub(crate) fn add_row(&mut self, lane: usize, row: Digest) {
+    /// Adds a row that `lane` delivered to the lane's digest, given the hash of the row, and to the ledger.
+    pub(crate) fn add_row(&mut self, lane: usize, (hash, account): &(Digest, RowAccount)) {
+        self.known(lane).digest = self.known(lane).digest.then(*hash);
+        self.account(lane, account);
+    }
+
+    /// Adds a row of `lane` to the ledger.
+    pub(crate) fn account(&mut self, lane: usize, RowAccount { source, ledger }: &RowAccount) {
         let lane = self.known(lane);
-        lane.digest = lane.digest.then(row);
+        match source {
+            Some(source) => lane.sources[*source].ledger += *ledger,
+            None => lane.padding += ledger.padding,
+        }
     }
 
     fn known(&mut self, lane: usize) -> &mut LaneState {

@@ -1,6 +1,7 @@
 //! Runs of documents, one after another: a row whose ids are not copied yet.
 
 use super::{Part, Position};
+use crate::cursor::{LeftOut, RowAccount, SourceLedger};
 
 /// A row in the making: at most `seq_len + 1` ids, as parts of documents.
 ///
@@ -24,6 +25,10 @@ pub struct Sequence {
     parts: Vec<Part>,
     len: usize,
     width: usize,
+    /// Whether its first id is also in the row before, so that it is counted there.
+    overlaps: bool,
+    /// Which source it is of, and what of that source was left out since the row before.
+    account: RowAccount,
 }
 
 /// Where an id of a [`Sequence`] comes from. It is the same in every epoch, however the rows are cut.
@@ -43,7 +48,26 @@ impl Sequence {
     pub fn new(parts: Vec<Part>, width: usize) -> Self {
         let len = parts.iter().map(Part::len).sum();
         assert!(len <= width, "the parts of a sequence are {len} ids long, and it holds {width}");
-        Self { parts, len, width }
+        let overlaps = parts.first().is_some_and(|part| part.offset() > 0);
+        Self { parts, len, width, overlaps, account: RowAccount::default() }
+    }
+
+    /// Says whether the first id is also in the row before; unless this is called, it is if it is not the first of its
+    /// document.
+    pub(crate) fn overlapping(self, overlaps: bool) -> Self {
+        Self { overlaps, ..self }
+    }
+
+    /// Says which source the row is of; `None` if it is only padding. Unless this is called, it is of the first.
+    pub(crate) fn of_source(mut self, source: Option<usize>) -> Self {
+        self.account.source = source;
+        self
+    }
+
+    /// Says what was left out since the row before.
+    pub(crate) fn leaving_out(mut self, left_out: SourceLedger) -> Self {
+        self.account.ledger = left_out;
+        self
     }
 
     /// Replaces each id by what `f` returns for its place and id. The number of ids, the documents, their positions and
@@ -65,10 +89,47 @@ impl Sequence {
     }
 
     /// Returns the row without the parts of documents for which `is_excluded` is true. Later parts move up, and padding
-    /// fills the end.
-    pub(crate) fn without(mut self, is_excluded: impl Fn(&Position) -> bool) -> Self {
+    /// fills the end. A batch has targets for so many ids `ahead`.
+    pub(crate) fn without(mut self, is_excluded: impl Fn(&Position) -> bool, ahead: usize) -> Self {
+        let before = self.counted(ahead);
+        let is_first = |part: &Part| is_excluded(&part.position());
+        self.overlaps &= !self.parts.first().is_some_and(is_first);
         self.parts.retain(|part| !is_excluded(&part.position()));
-        Self::new(self.parts, self.width)
+        self.len = self.parts.iter().map(Part::len).sum();
+        let after = self.counted(ahead);
+        let excluded = &mut self.account.ledger.excluded;
+        excluded.documents += before.documents - after.documents;
+        excluded.ids += before.ids - after.ids;
+        self
+    }
+
+    /// How many documents and ids are counted in this row, and not in another that they are also in: the targets one id
+    /// ahead, and the first id if it is in no row before.
+    pub(crate) fn counted(&self, ahead: usize) -> LeftOut {
+        let counted = usize::from(self.overlaps)..self.len.min(self.width.saturating_sub(ahead) + 1);
+        let mut begin = 0;
+        let mut documents = 0;
+        for part in &self.parts {
+            documents += u64::from(part.offset() == 0 && !part.is_empty() && counted.contains(&begin));
+            begin += part.len();
+        }
+        LeftOut { documents, ids: counted.len() as u64 }
+    }
+
+    /// What the row adds to the ledger if `masked` of its targets are.
+    pub(crate) fn account(&self, ahead: usize, masked: usize) -> RowAccount {
+        let seq_len = self.width.saturating_sub(ahead);
+        let targets = self.len.min(seq_len + 1).saturating_sub(1);
+        let counted = self.counted(ahead);
+        let ledger = SourceLedger {
+            documents: counted.documents,
+            learned: (targets - masked) as u64,
+            masked: masked as u64,
+            first: counted.ids - targets as u64,
+            padding: (seq_len - targets) as u64,
+            ..self.account.ledger
+        };
+        RowAccount { ledger, ..self.account }
     }
 
     /// Returns the same row, `width` ids wide.

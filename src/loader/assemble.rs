@@ -33,7 +33,7 @@ pub(super) fn assemble(plan: Plan) -> Loader {
     let excluded = Arc::new(excluding.documents);
     let dealt = |lane: usize| {
         let turns = chains.lane(lane, start.lanes(), start.own(lane), &gauge);
-        let turns = without(turns, &excluded);
+        let turns = without(turns, &excluded, pipeline.ahead);
         if on_demand {
             return turns.map_ok(DealtTurn::from).boxed();
         }
@@ -70,19 +70,21 @@ pub(super) fn assemble(plan: Plan) -> Loader {
     };
     let is_untouched = start.batch() == 0 && side == Side::Train;
     let source = chains.source.clone();
-    Loader { batches, tokenizer, gauge, source, start, is_untouched }
+    let ledger = start.ledger();
+    Loader { batches, tokenizer, gauge, source, start, ledger, is_untouched }
 }
 
 /// The turns of a lane, without the `excluded` documents.
 fn without(
     turns: BoxStream<'static, Result<Turn>>,
     excluded: &Arc<HashSet<(u32, u64)>>,
+    ahead: usize,
 ) -> BoxStream<'static, Result<Turn>> {
     if excluded.is_empty() {
         return turns;
     }
     let excluded = excluded.clone();
-    turns.map_ok(move |turn| turn.without(&excluded)).boxed()
+    turns.map_ok(move |turn| turn.without(&excluded, ahead)).boxed()
 }
 
 /// The range from which the loader may choose a number, or the fixed number.

@@ -11,13 +11,15 @@ use super::custom_source::CustomSource;
 use super::gauge::Gauge;
 use super::instrumented::Bounds;
 use crate::budget::Budget;
-use crate::config::{Config, OnError, PipelineConfig, Uneven};
+use crate::config::{Config, PipelineConfig, Uneven};
 use crate::cursor::{LaneCursor, LaneState, Tracked};
 use crate::document::Tokens;
 use crate::error::Result;
 use crate::shards::{Recorder, TokenCache};
 use crate::source::{Holdout, Lane, Side, Source};
-use crate::stage::{BucketRule, Buckets, Delivered, Mix, Schedule, StageExt, Tokenize, Turn, Workers};
+use crate::stage::{
+    BucketRule, Buckets, Delivered, LeftBehind, Mix, Schedule, StageExt, Tokenize, Turn, Workers,
+};
 use crate::tokenizer::Encoder;
 
 /// Builds the chains of stages, one for each lane and source.
@@ -53,6 +55,7 @@ impl Chains {
     ) -> SequenceStream {
         let Config { seed, pipeline, .. } = &self.config;
         let budget = gauge.budget(lane, source).clone();
+        let left_behind = gauge.left_behind(lane, source).clone();
         let on_error = self.config.sources[source].on_error;
         let cache = self.caches[source].clone();
         let is_stored = self.source.origin(source).shards().is_some();
@@ -68,13 +71,11 @@ impl Chains {
             holdout: self.holdout,
         };
         let source = source.with_budget(budget.clone()).with_meter(gauge.source.clone());
-        // If the tokenizer leaves a document out, those behind it have other places in the window than in its input.
-        let keeps_all = on_error == OnError::Fail;
         // A recorder needs the ids of each document, and so does a token stage. Stored ids are not made here.
-        let passes_over = keeps_all && !is_stored && cache.is_none() && self.stages.tokens.is_empty();
+        let passes_over = !is_stored && cache.is_none() && self.stages.tokens.is_empty();
         let delivered = passes_over.then(|| Delivered::new(pipeline.waiting(), *seed, lane, at));
         let (encoder, workers) = (&self.encoder, &self.workers);
-        let chain = Chain { chains: self, gauge, lane, at, budget, keeps_all };
+        let chain = Chain { chains: self, gauge, lane, at, budget, left_behind };
         if self.custom_source.is_none() && self.stages.documents.is_empty() {
             let tokens =
                 Tokenize::of_reads(Box::new(source.reads(deal, at)), encoder.clone(), workers.clone())
@@ -149,8 +150,7 @@ struct Chain<'a> {
     lane: usize,
     at: &'a LaneCursor,
     budget: Arc<Budget>,
-    /// Whether the tokenizer leaves no document out.
-    keeps_all: bool,
+    left_behind: LeftBehind,
 }
 
 impl Chain<'_> {
@@ -174,15 +174,15 @@ impl Chain<'_> {
         self,
         tokens: impl Stream<Item = Result<Tracked<Tokens>>> + Unpin + Send + 'static,
     ) -> SequenceStream {
-        let Self { chains, gauge, lane, at, budget, keeps_all } = self;
+        let Self { chains, gauge, lane, at, budget, left_behind } = self;
         let Config { seed, pipeline, .. } = &chains.config;
         let rows = tokens
             .shuffle(pipeline.waiting(), *seed, at)
             .with_lane(lane)
-            .with_length(keeps_all)
             .with_meter(gauge.shuffle.clone())
             .pack(pipeline.packing(), at)
             .with_meter(gauge.pack.clone())
+            .leaving_behind(left_behind)
             .telling_once(chains.has_told.clone());
         if chains.stages.is_empty() {
             // The windows that the config asks for are held whatever they take: else a lane would wait forever.

@@ -12,11 +12,12 @@ use tracing::Span;
 use super::custom::CustomStages;
 use crate::budget::Budget;
 use crate::config::{Config, OrAuto, PackRule};
+use crate::cursor::Ledger;
 use crate::meter::{
     CAUSES, Chain, CustomMeters, Interval, Meter, Meters, Setting, StageMeter, Tuned, share, stage_span,
 };
 use crate::source::{AHEAD, Origin, Source};
-use crate::stage::{SPARE_JOBS, Workers};
+use crate::stage::{LeftBehind, SPARE_JOBS, Workers};
 use crate::store::Stores;
 use crate::world::World;
 
@@ -32,6 +33,8 @@ pub(super) struct Gauge {
     pub(super) chain: Arc<Chain>,
     /// One for each own lane and source, so that no lane or source blocks another.
     budgets: Vec<Vec<Arc<Budget>>>,
+    /// What each own lane has left out of each source behind its last row.
+    left_behind: Vec<Vec<LeftBehind>>,
     /// How many ranks share the lanes.
     world: usize,
     workers: Workers,
@@ -104,6 +107,10 @@ impl Gauge {
             pack: Meter::new("pack"),
             batch: Meter::new("batch"),
             prefetch,
+            left_behind: budgets
+                .iter()
+                .map(|lane| lane.iter().map(|_| LeftBehind::default()).collect())
+                .collect(),
             budgets,
             world,
             workers,
@@ -116,6 +123,24 @@ impl Gauge {
 
     pub(super) fn budget(&self, lane: usize, source: usize) -> &Arc<Budget> {
         &self.budgets[lane / self.world][source]
+    }
+
+    /// Whether the stream has ended without an error.
+    pub(super) fn has_ended(&self) -> bool {
+        self.consumer().has_ended
+    }
+
+    pub(super) fn left_behind(&self, lane: usize, source: usize) -> &LeftBehind {
+        &self.left_behind[lane / self.world][source]
+    }
+
+    /// Adds what was left out behind the last rows of all own lanes.
+    pub(super) fn add_left_behind(&self, ledger: &mut Ledger) {
+        for lane in &self.left_behind {
+            for ((_, source), left) in ledger.sources.iter_mut().zip(lane) {
+                *source += *left.lock().unwrap_or_else(PoisonError::into_inner);
+            }
+        }
     }
 
     /// Notes that the consumer asks for a batch that is made while it waits.

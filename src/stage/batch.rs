@@ -18,6 +18,7 @@ use super::turn::{DealtRows, Row};
 use crate::batch::{Batch, BatchBuilder};
 use crate::config::Last;
 use crate::cursor::{Cursor, Event};
+use crate::document::Sequence;
 use crate::error::Result;
 use crate::meter::{Meter, Sample, stage_span};
 use crate::world::World;
@@ -148,19 +149,28 @@ impl<S> Batches<S> {
         }
         self.cursor.advance(lane, turn.step);
         self.turns += 1;
-        if self.is_excluded() {
-            return;
-        }
-        if let Cut::Turns = self.cut {
-            self.builder.expect(turn.rows.len());
-        }
-        let Self { builder, cursor, .. } = self;
+        let is_excluded = self.is_excluded();
+        let Self { builder, cursor, cut, .. } = self;
         match turn.rows {
-            DealtRows::Uncopied(rows) => {
-                rows.as_slice().iter().for_each(|row| cursor.add_row(lane, builder.copy(row)));
+            DealtRows::Uncopied(rows) if is_excluded => {
+                let account = |row: &Sequence| row.account(builder.ahead(), 0).excluded();
+                rows.as_slice().iter().for_each(|row| cursor.account(lane, &account(row)));
             }
-            DealtRows::Copied(block, rows) => {
-                rows.for_each(|nth| cursor.add_row(lane, builder.append(&block, nth)));
+            DealtRows::Copied(block, rows) if is_excluded => {
+                rows.for_each(|nth| cursor.account(lane, &block.account(nth).excluded()));
+            }
+            rows => {
+                if let Cut::Turns = cut {
+                    builder.expect(rows.len());
+                }
+                match rows {
+                    DealtRows::Uncopied(rows) => {
+                        rows.as_slice().iter().for_each(|row| cursor.add_row(lane, &builder.copy(row)));
+                    }
+                    DealtRows::Copied(block, rows) => {
+                        rows.for_each(|nth| cursor.add_row(lane, &builder.append(&block, nth)));
+                    }
+                }
             }
         }
     }

@@ -142,7 +142,11 @@ where
                     source.at = cursor;
                     this.row += this.stride;
                     let step = LaneStep::Row { source: number, at: cursor };
-                    return Poll::Ready(Some(Ok(Turn::new(sequence, step, !this.is_wrapped))));
+                    return Poll::Ready(Some(Ok(Turn::new(
+                        sequence.of_source(Some(number)),
+                        step,
+                        !this.is_wrapped,
+                    ))));
                 }
                 Some(Err(error)) => {
                     this.ended = true;

@@ -8,15 +8,15 @@
 
 use std::fmt::Debug;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use futures::Stream;
 
 use super::input::Input;
 use crate::config::{PackRule, Packing};
-use crate::cursor::{LaneCursor, Tracked};
+use crate::cursor::{LaneCursor, LeftOut, SourceLedger, Tracked};
 use crate::document::{Sequence, Tokens};
 use crate::error::Result;
 use crate::meter::{Meter, Sample, stage_span};
@@ -45,18 +45,25 @@ pub struct Pack<S> {
     sample: Sample,
     /// Documents that were read but not counted yet.
     documents: u64,
+    left_behind: LeftBehind,
+    /// Documents that the source had skipped before the last document that was read, and as the last row's cursor says.
+    skipped: u64,
+    skipped_at_row: u64,
 }
+
+/// What was left out behind the last row of a stream.
+pub(crate) type LeftBehind = Arc<Mutex<SourceLedger>>;
 
 /// Packing without its stream.
 trait Packer: Debug + Send {
     /// How many documents to push before the next sequence is popped, if the stream has that many.
     fn room(&self) -> usize;
 
-    /// Takes a document.
+    /// Takes a document, or what of it is left out.
     ///
     /// # Errors
     /// [`Error::Resume`](crate::Error::Resume) if the cursor that packing resumes at cannot be true of the document.
-    fn push(&mut self, tokens: Tracked<Tokens>) -> Result<()>;
+    fn push(&mut self, tokens: Tracked<Tokens>, left_out: Option<SourceLedger>) -> Result<()>;
 
     /// Whether the next `pop` has a sequence to make, so that its time is worth measuring.
     fn is_due(&self) -> bool;
@@ -69,6 +76,9 @@ trait Packer: Debug + Send {
     /// # Errors
     /// [`Error::Resume`](crate::Error::Resume) if the cursor that packing resumes at cannot be true of the documents.
     fn pop(&mut self) -> Result<Option<Tracked<Sequence>>>;
+
+    /// What was left out since the last sequence.
+    fn left_out(&self) -> SourceLedger;
 }
 
 impl<S> Pack<S>
@@ -92,12 +102,22 @@ where
             meter: Meter::new("pack"),
             sample,
             documents: 0,
+            left_behind: LeftBehind::default(),
+            skipped: start.all_skipped(),
+            skipped_at_row: start.all_skipped(),
         }
     }
 
     /// Counts in `meter`, which other lanes may share.
     pub fn with_meter(mut self, meter: Arc<Meter>) -> Self {
         self.meter = meter;
+        self
+    }
+
+    /// Puts what is left out behind the last row into `left_behind`, once the stream has ended.
+    pub(crate) fn leaving_behind(mut self, left_behind: LeftBehind) -> Self {
+        *left_behind.lock().unwrap_or_else(PoisonError::into_inner) = SourceLedger::default();
+        self.left_behind = left_behind;
         self
     }
 
@@ -109,10 +129,22 @@ where
 }
 
 impl<S> Pack<S> {
-    /// Whether a document is packed: not if it has a mask and would be cut.
+    /// What of a document is not packed: all of it, or nothing. It is not if it has no ids, or if it has a mask and would
+    /// be cut.
     ///
     /// # Errors
     /// [`Error::Document`](crate::Error::Document) if nothing says which of its ids are learned from.
+    fn left_out(&self, document: &Tokens) -> Result<Option<SourceLedger>> {
+        let none = SourceLedger::default();
+        if document.is_empty() {
+            return Ok(Some(SourceLedger { skipped: 1, ..none }));
+        }
+        let cut = LeftOut { documents: 1, ids: document.len() as u64 };
+        let is_packed = document.is_plain() || self.admits(document)?;
+        Ok((!is_packed).then_some(SourceLedger { cut, ..none }))
+    }
+
+    /// Whether a document that has ids is packed.
     fn admits(&self, document: &Tokens) -> Result<bool> {
         if document.is_mask_lost() {
             return Err(document.error(
@@ -158,8 +190,9 @@ where
             match ready!(self.tokens.poll_next(cx)) {
                 Some(tokens) => {
                     self.documents += 1;
-                    let is_packed = tokens.value.is_plain() || self.admits(&tokens.value)?;
-                    self.packer.push(if is_packed { tokens } else { tokens.map(Tokens::without_ids) })?;
+                    let left_out = self.left_out(&tokens.value)?;
+                    self.skipped = tokens.cursor.all_skipped();
+                    self.packer.push(tokens, left_out)?;
                 }
                 // A sequence that is not whole is not delivered. No delivered cursor includes it, so a resume makes it.
                 None if self.tokens.has_failed() => break,
@@ -197,12 +230,20 @@ where
             this.meter.add_sample(work.and_then(|(_, began)| began));
             match popped {
                 Ok(Some(sequence)) => {
+                    this.skipped_at_row = sequence.cursor.all_skipped();
                     let targets = sequence.value.len().saturating_sub(1).min(this.seq_len);
                     this.meter.count(std::mem::take(&mut this.documents), targets as u64, 0);
                     return Poll::Ready(Some(Ok(sequence)));
                 }
                 Ok(None) if waits => return Poll::Pending,
-                Ok(None) if !this.tokens.is_open() => return this.tokens.end(None),
+                Ok(None) if !this.tokens.is_open() => {
+                    if !this.tokens.has_failed() {
+                        let mut left_out = this.packer.left_out();
+                        left_out.skipped += this.skipped.saturating_sub(this.skipped_at_row);
+                        *this.left_behind.lock().unwrap_or_else(PoisonError::into_inner) = left_out;
+                    }
+                    return this.tokens.end(None);
+                }
                 Ok(None) => {}
                 Err(error) => return this.tokens.end(Some(error)),
             }

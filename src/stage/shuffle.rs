@@ -26,8 +26,6 @@ const COUNTED: u64 = 64;
 pub struct Shuffle<S, T> {
     items: Input<S, Tracked<T>>,
     order: WindowOrder,
-    /// Whether cursors say how long their window is.
-    tells_length: bool,
     windows: Windowed<Option<T>, T, (LaneCursor, WindowSkip)>,
     /// The cursor of the last item before the filling window, and of the last that was read.
     anchor: LaneCursor,
@@ -48,7 +46,6 @@ where
         Self {
             items: Input::new(items),
             order: WindowOrder { window: window as u64, seed, lane: 0 },
-            tells_length: true,
             windows: Windowed::new("documents of the shuffle", (*start, WindowSkip::default())),
             anchor: *start,
             end: *start,
@@ -61,13 +58,6 @@ where
     /// Gives this lane a different order from the other lanes of the same seed.
     pub fn with_lane(mut self, lane: usize) -> Self {
         self.order.lane = lane as u64;
-        self
-    }
-
-    /// Sets whether cursors say how long their window is; without this they do. A stage before this one that relies on
-    /// it counts its own input, so it must not be said where documents may be left out in between.
-    pub(crate) fn with_length(mut self, is_told: bool) -> Self {
-        self.tells_length = is_told;
         self
     }
 
@@ -109,7 +99,7 @@ impl<S, T> Shuffle<S, T> {
             return Err(Error::resume(problem));
         }
         let order = self.order.permutation(&anchor, end.epoch, items.len());
-        let skip = WindowSkip { len: if self.tells_length { len } else { 0 }, delivered: 0 };
+        let skip = WindowSkip { len, delivered: 0 };
         // The cursor of a window's last item is the next window's start.
         let places = [(anchor, skip), (end, WindowSkip::default())];
         let mut spare = self.windows.drain(items, order, resumed.delivered, places)?;

@@ -1,8 +1,8 @@
 //! Documents in, their ids out, in the same order.
 //!
 //! A document that the tokenizer refuses, by an error, a panic or an id beyond its vocabulary, ends the
-//! stream or is left out, by policy. The decision is made where documents leave in order, so it does not
-//! depend on the workers. A document with a mask of which no id is learned from goes on without ids.
+//! stream or goes on without ids, by policy. The decision is made where documents leave in order, so it does not
+//! depend on the workers. A document with a mask of which no id is learned from goes on without ids too.
 //!
 //! The documents of a group come from a stream (`gather`), or the job that tokenizes them reads them itself: then text is
 //! read, cut and encoded by one thread, while it is in that core's cache.
@@ -114,8 +114,8 @@ where
 
     /// Sets what happens to a document that the tokenizer refuses; without this it ends the stream.
     ///
-    /// [`OnError::Skip`] leaves it out, logged and counted, up to its limit in one epoch since the stream was
-    /// opened. The cursors of the other documents do not change, so order and resume hold.
+    /// With [`OnError::Skip`] it goes on without ids, logged and counted, up to the limit in one epoch since the stream
+    /// was opened.
     pub fn with_on_error(mut self, on_error: OnError) -> Self {
         self.skips = Skips::new(on_error);
         self
@@ -128,7 +128,7 @@ where
     }
 
     /// Gives no ids to the documents that the shuffle behind this stage has delivered before, as `delivered` tells. The
-    /// shuffle drops them. No stage in between may look at ids or leave documents out, and this one may not either.
+    /// shuffle drops them. No stage in between may look at ids or leave documents out.
     pub(crate) fn with_delivered(mut self, delivered: Option<Delivered>) -> Self {
         self.delivered = delivered;
         self
@@ -304,11 +304,13 @@ where
         loop {
             if let Some(encoded) = &mut this.ready {
                 match encoded.next() {
-                    Some(Ok(tokens)) => return Poll::Ready(Some(Ok(tokens))),
-                    Some(Err(refused)) => match this.skips.skip(refused, &this.meter) {
-                        Ok(()) => continue,
-                        Err(error) => return this.end(Some(error)),
-                    },
+                    Some((tokens, None)) => return Poll::Ready(Some(Ok(tokens))),
+                    Some((tokens, Some((epoch, error)))) => {
+                        return match this.skips.skip(epoch, error, &this.meter) {
+                            Ok(()) => Poll::Ready(Some(Ok(tokens))),
+                            Err(error) => this.end(Some(error)),
+                        };
+                    }
                     None => {
                         if let Some(error) = encoded.error.take() {
                             return this.end(Some(error));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::batch::RowBlock;
 use crate::cursor::{LaneCursor, LaneStep, Tracked};
 use crate::document::Sequence;
+use crate::files::Position;
 
 /// A lane's output at its turn: one row or one group of rows, and the step that advances the lane.
 #[derive(Clone, Debug)]
@@ -33,10 +34,11 @@ impl Turn {
         self.is_own
     }
 
-    /// Takes `documents`, each given by the number of its file and the byte where it begins, out of its rows.
-    pub(crate) fn without(self, documents: &HashSet<(u32, u64)>) -> Self {
-        let without =
-            |row: Sequence| row.without(|document| documents.contains(&(document.file, document.byte)));
+    /// Takes `documents`, each given by the number of its file and the byte where it begins, out of its rows. A batch has
+    /// targets for so many ids `ahead`.
+    pub(crate) fn without(self, documents: &HashSet<(u32, u64)>, ahead: usize) -> Self {
+        let is_excluded = |document: &Position| documents.contains(&(document.file, document.byte));
+        let without = |row: Sequence| row.without(is_excluded, ahead);
         let rows = match self.rows {
             Rows::One(row) => Rows::One(without(row)),
             Rows::Many(rows) => Rows::Many(rows.into_iter().map(without).collect()),
@@ -80,7 +82,8 @@ impl DealtRows {
 impl DealtTurn {
     /// A turn of a lane that has ended: a row of padding, `width` ids long.
     pub(super) fn padding(width: usize) -> Self {
-        Turn::new(Sequence::new(Vec::new(), width), LaneStep::Pad, false).into()
+        let row = Sequence::new(Vec::new(), width).of_source(None);
+        Turn::new(row, LaneStep::Pad, false).into()
     }
 }
 

@@ -184,7 +184,7 @@ const TOKEN_BUDGET: [&str; 7] = [
 ];
 
 /// Of the cursor below.
-const CHECKSUM: &str = "1582b681f2ce7382";
+const CHECKSUM: &str = "2143d8da200de314";
 
 /// Without its checksum.
 const CURSOR: &str = r#"{
@@ -194,12 +194,16 @@ const CURSOR: &str = r#"{
     "sources": ["some", "others"],
     "lanes": [
         {"rows": 64, "digest": "eb900b163a62d83d6ac44e909baa5935", "sources": [
-            {"rows": 26, "at": {"epoch": 0, "split": 1, "byte": 694, "documents": 32, "skipped": 0, "skips": [137438953493, 3]}},
-            {"rows": 38, "at": {"epoch": 0, "split": 2, "byte": 598, "documents": 43, "skipped": 0, "skips": [171798691873, 9]}}
+            {"rows": 26, "at": {"epoch": 0, "split": 1, "byte": 694, "documents": 32, "skipped": 0, "skips": [137438953493, 3]},
+             "ledger": {"documents": 54, "first": 1, "learned": 832}},
+            {"rows": 38, "at": {"epoch": 0, "split": 2, "byte": 598, "documents": 43, "skipped": 0, "skips": [171798691873, 9]},
+             "ledger": {"documents": 77, "first": 1, "learned": 1216}}
         ]},
         {"rows": 64, "digest": "8f27b86e5a95310a59de89782edab950", "sources": [
-            {"rows": 34, "at": {"epoch": 0, "split": 4, "byte": 230, "documents": 64, "skipped": 0, "skips": [77309411332, 11]}},
-            {"rows": 30, "at": {"epoch": 0, "split": 3, "byte": 120, "documents": 32, "skipped": 0, "skips": [137438953501, 4]}}
+            {"rows": 34, "at": {"epoch": 0, "split": 4, "byte": 230, "documents": 64, "skipped": 0, "skips": [77309411332, 11]},
+             "ledger": {"documents": 69, "first": 1, "learned": 1088}},
+            {"rows": 30, "at": {"epoch": 0, "split": 3, "byte": 120, "documents": 32, "skipped": 0, "skips": [137438953501, 4]},
+             "ledger": {"documents": 62, "first": 1, "learned": 960}}
         ]}
     ],
     "history": [

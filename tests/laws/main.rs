@@ -22,6 +22,8 @@ mod golden;
 mod kinds;
 /// The rank and world that launchers give by their environment.
 mod launchers;
+/// What became of every id.
+mod ledger;
 /// Which ids are learned from.
 mod masks;
 /// The law of the budget.

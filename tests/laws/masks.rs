@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use crate::corpus::{Corpus, block_on, configs, corpora, reread};
 
 /// The mask of the document that begins at a byte, if it has one: a mask for each kind of document, drawn from its place.
-fn mask_of(text: &str, byte: u64) -> Option<Mask> {
+pub(crate) fn mask_of(text: &str, byte: u64) -> Option<Mask> {
     let mut state = (byte << 32 | text.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut draw = |below: u64| {
         state ^= state << 13;
@@ -43,7 +43,7 @@ fn mask_of(text: &str, byte: u64) -> Option<Mask> {
     Some(mask)
 }
 
-fn with_masks(builder: LoaderBuilder) -> LoaderBuilder {
+pub(crate) fn with_masks(builder: LoaderBuilder) -> LoaderBuilder {
     let masked = |document: Document| match mask_of(document.text(), document.position().byte) {
         Some(mask) => document.with_mask(mask),
         None => document,
@@ -204,7 +204,7 @@ impl Model {
 }
 
 /// Configs whose rows may look further ahead, or be grouped by length.
-fn masked_configs() -> impl Strategy<Value = Config> {
+pub(crate) fn masked_configs() -> impl Strategy<Value = Config> {
     (configs(), 1_usize..4, prop::option::of(1_usize..4)).prop_map(|(mut config, ahead, budget)| {
         config.pipeline.ahead = ahead.min(config.pipeline.seq_len);
         if let Some(rows) = budget.filter(|_| config.pipeline.pack == PackRule::Pad) {

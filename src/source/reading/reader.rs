@@ -260,7 +260,8 @@ impl Reader {
         }
         self.epoch_ended = true;
         self.at.epoch += 1;
-        (self.next, self.at.skipped) = (0, 0);
+        self.at.skipped_before += std::mem::take(&mut self.at.skipped);
+        self.next = 0;
         self.epoch_began = Some(self.at.documents);
         Ok(())
     }

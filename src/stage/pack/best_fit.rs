@@ -18,7 +18,7 @@
 use super::bins::Bins;
 use super::{LONG_DOCUMENT, Packer};
 use crate::config::Packing;
-use crate::cursor::{LaneCursor, Tracked};
+use crate::cursor::{LaneCursor, SourceLedger, Tracked};
 use crate::document::{Part, Sequence, Tokens};
 use crate::error::{Error, Result};
 use crate::order::permutation;
@@ -52,6 +52,10 @@ pub(super) struct BestFit {
     /// The parts that the window before the filling one left over, and the cursor before that window.
     carried: Vec<Part>,
     prelude: Option<LaneCursor>,
+    /// What was left out in the filling window, what counts with the next window, and what with the next row.
+    left_out: SourceLedger,
+    carried_out: SourceLedger,
+    left_out_before: SourceLedger,
     finished: bool,
 }
 
@@ -93,6 +97,9 @@ impl BestFit {
             windows: Windowed::new("rows of best-fit packing", (*start, Skip::default())),
             carried: Vec::new(),
             prelude: None,
+            left_out: SourceLedger::default(),
+            carried_out: SourceLedger::default(),
+            left_out_before: SourceLedger::default(),
             finished: false,
         }
     }
@@ -168,6 +175,11 @@ impl BestFit {
             left_over = own.take_underfull((self.seq_len + 1) * UNDERFULL / 100 + 1);
             parts = own.into_rows().flatten().collect();
         }
+        // What is left out counts with the window's first row, or with the next window's if all of this one is left over.
+        let is_left_over = rows.is_empty() && parts.is_empty() && !left_over.is_empty();
+        let mut left_out = std::mem::take(&mut self.carried_out);
+        let counts_with = if is_left_over { &mut self.carried_out } else { &mut left_out };
+        *counts_with += std::mem::take(&mut self.left_out);
         let mut bins = bins();
         parts.append(&mut self.carried);
         bins.place(parts);
@@ -188,6 +200,9 @@ impl BestFit {
         let key: Vec<u64> = place.into_iter().chain(skips).collect();
         let order = permutation("best fit", &key, rows.len());
         let resumed = std::mem::take(&mut self.resume).delivered;
+        if resumed == 0 {
+            self.left_out_before += left_out;
+        }
         // The cursor of a window's last row is the next window's start.
         let places = [
             (before.unwrap_or(anchor), Skip { prelude: before.is_some(), delivered: 0, last }),
@@ -228,7 +243,11 @@ impl Packer for BestFit {
         self.windows.room(self.size())
     }
 
-    fn push(&mut self, Tracked { value: tokens, cursor }: Tracked<Tokens>) -> Result<()> {
+    fn push(
+        &mut self,
+        Tracked { value: tokens, cursor }: Tracked<Tokens>,
+        left_out: Option<SourceLedger>,
+    ) -> Result<()> {
         if self.anchor.is_none() {
             let depth = cursor.depth();
             self.anchor = Some(self.start.upstream(depth));
@@ -236,7 +255,8 @@ impl Packer for BestFit {
             self.check_last()?;
         }
         self.end = cursor;
-        self.windows.filling.push(tokens);
+        self.windows.filling.push(if left_out.is_some() { tokens.without_ids() } else { tokens });
+        self.left_out += left_out.unwrap_or_default();
         Ok(())
     }
 
@@ -253,13 +273,22 @@ impl Packer for BestFit {
         loop {
             if let Some((parts, (place, skip), delivered)) = self.windows.next() {
                 let cursor = place.anchored(Skip { delivered, ..skip }.encode());
-                return Ok(Some(Tracked::new(Sequence::new(parts, self.width), cursor)));
+                let row =
+                    Sequence::new(parts, self.width).leaving_out(std::mem::take(&mut self.left_out_before));
+                return Ok(Some(Tracked::new(row, cursor)));
             }
             if self.windows.lacks(self.size()) > 0 || self.is_done() {
                 return Ok(None);
             }
             self.turn()?;
         }
+    }
+
+    fn left_out(&self) -> SourceLedger {
+        let mut left_out = self.left_out_before;
+        left_out += self.carried_out;
+        left_out += self.left_out;
+        left_out
     }
 }
 

@@ -10,7 +10,7 @@
 
 use super::{LONG_DOCUMENT, Packer};
 use crate::config::{PackRule, Packing};
-use crate::cursor::{LaneCursor, Tracked};
+use crate::cursor::{LaneCursor, SourceLedger, Tracked};
 use crate::document::{Part, Sequence, Tokens};
 use crate::error::{Error, Result};
 
@@ -31,6 +31,9 @@ pub(super) struct Cutter {
     len: usize,
     /// Whether the row's first id was also in the row before.
     again: bool,
+    /// What was left out before the row's first part, and behind each of its parts.
+    left_out: SourceLedger,
+    left_out_behind: Vec<SourceLedger>,
     finished: bool,
 }
 
@@ -59,6 +62,8 @@ impl Cutter {
             befores: Vec::new(),
             len: 0,
             again: false,
+            left_out: SourceLedger::default(),
+            left_out_behind: Vec::new(),
             finished: false,
         }
     }
@@ -83,15 +88,17 @@ impl Cutter {
         let part = if self.len < self.width { part.detached(LONG_DOCUMENT * self.width) } else { part };
         self.parts.push(part);
         self.befores.push(before);
+        self.left_out_behind.push(SourceLedger::default());
     }
 
     /// Closes the row and begins the next.
     fn close(&mut self) -> Tracked<Sequence> {
         let mut again = self.len.saturating_sub(self.seq_len);
-        self.again = again > 0;
+        let overlaps = std::mem::replace(&mut self.again, again > 0);
         // Ids of the open document are taken again with those that follow, as one part.
         if let Some(open) = &mut self.open {
             self.befores.pop();
+            self.left_out_behind.pop();
             let ids = again.min(self.parts.last().map_or(0, Part::len));
             open.next -= ids;
             again -= ids;
@@ -109,6 +116,9 @@ impl Cutter {
         }
         kept.reverse();
         self.befores.drain(..closed - kept.len());
+        // What is behind a part that is kept will be read again by who resumes behind this row.
+        let mut left_out = std::mem::take(&mut self.left_out);
+        self.left_out_behind.drain(..closed - kept.len()).for_each(|behind| left_out += behind);
         let cursor = match (kept.first().zip(self.befores.first()), &self.open) {
             (Some((part, before)), _) => before.anchored(part.offset() as u64 + 1),
             (None, Some(open)) => open.before.anchored(open.next as u64 + 1),
@@ -116,7 +126,8 @@ impl Cutter {
         };
         self.len = kept.iter().map(Part::len).sum();
         let row = std::mem::replace(&mut self.parts, kept);
-        Tracked::new(Sequence::new(row, self.width), cursor)
+        let row = Sequence::new(row, self.width).overlapping(overlaps).leaving_out(left_out);
+        Tracked::new(row, cursor)
     }
 }
 
@@ -125,20 +136,28 @@ impl Packer for Cutter {
         usize::from(self.open.is_none() && self.len < self.width && !self.is_over())
     }
 
-    fn push(&mut self, Tracked { value: tokens, cursor }: Tracked<Tokens>) -> Result<()> {
+    fn push(
+        &mut self,
+        Tracked { value: tokens, cursor }: Tracked<Tokens>,
+        left_out: Option<SourceLedger>,
+    ) -> Result<()> {
         let depth = cursor.depth();
         let (before, done) = match self.after {
             Some(after) => (after, 0),
             None => (self.start.upstream(depth), self.start.skip(depth)),
         };
-        if done > tokens.len() as u64 {
-            let problem = format!("{done} ids were packed of a document of {}", tokens.len());
+        let len = if left_out.is_some() { 0 } else { tokens.len() };
+        if done > len as u64 {
+            let problem = format!("{done} ids were packed of a document of {len}");
             return Err(Error::resume(problem));
         }
         self.after = Some(cursor);
-        if !tokens.is_empty() {
-            self.again |= done > 0;
-            self.take(tokens, before, done.saturating_sub(1) as usize);
+        match left_out {
+            Some(left_out) => *self.left_out_behind.last_mut().unwrap_or(&mut self.left_out) += left_out,
+            None => {
+                self.again |= done > 0;
+                self.take(tokens, before, done.saturating_sub(1) as usize);
+            }
         }
         Ok(())
     }
@@ -165,7 +184,12 @@ impl Packer for Cutter {
         // One id that was delivered before, and that no other id may follow here.
         self.parts.clear();
         self.befores.clear();
+        self.left_out_behind.drain(..).for_each(|behind| self.left_out += behind);
         (self.len, self.again) = (0, false);
         Ok(None)
+    }
+
+    fn left_out(&self) -> SourceLedger {
+        self.left_out
     }
 }

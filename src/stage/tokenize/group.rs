@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-use super::skips::Refused;
 use crate::budget::{Budget, Lease, Moving};
 use crate::config::OnError;
 use crate::cursor::{LaneCursor, Tracked};
@@ -40,6 +39,13 @@ pub(super) struct Item {
     position: Position,
     columns: CarriedColumns,
     cursor: LaneCursor,
+}
+
+/// A document that the tokenizer refuses.
+#[derive(Debug)]
+pub(super) struct Refused {
+    item: Item,
+    error: Error,
 }
 
 /// Where the ids of a document are.
@@ -98,20 +104,21 @@ impl Encoded {
                     let mask = self.arenas[*arena].mask_of(&own).unwrap_or_default();
                     recorder.document(item.cursor.split, append, mask, &item.columns, start, item.text_bytes);
                 }
-                Err(refused) => recorder.refused(refused.split),
+                Err(refused) => recorder.refused(refused.item.cursor.split),
             }
         }
         self.events.drain(..).for_each(|(_, event)| recorder.event(event));
     }
 
-    pub(super) fn next(&mut self) -> Option<Result<Tracked<Tokens>, Refused>> {
-        Some(match self.items.next()? {
-            Ok(Item { place: Place { arena, ids, .. }, text_bytes, position, columns, cursor }) => {
-                let tokens = Tokens::in_arena(self.arenas[arena].clone(), ids, text_bytes, position, columns);
-                Ok(Tracked::new(tokens, cursor))
-            }
-            Err(refused) => Err(*refused),
-        })
+    /// The next document, and the epoch and the error if it was refused: then it has no ids.
+    pub(super) fn next(&mut self) -> Option<(Tracked<Tokens>, Option<(u64, Error)>)> {
+        let (item, error) = match self.items.next()? {
+            Ok(item) => (item, None),
+            Err(refused) => (refused.item, Some(refused.error)),
+        };
+        let Item { place: Place { arena, ids, .. }, text_bytes, position, columns, cursor } = item;
+        let tokens = Tokens::in_arena(self.arenas[arena].clone(), ids, text_bytes, position, columns);
+        Some((Tracked::new(tokens, cursor), error.map(|error| (cursor.epoch, error))))
     }
 }
 
@@ -204,18 +211,19 @@ pub(super) fn encode(
             true => Ok(Place { kind: Kind::Delivered, ..Place::default() }),
             false => encoded.add(document),
         };
+        let (text_bytes, position, cursor) = (document.text_bytes(), document.position(), *cursor);
+        let columns = document.columns().clone();
+        let item = |place| Item { place, text_bytes, position, columns, cursor };
         match added {
             Ok(place) => {
                 if place.kind == Kind::LeftOut {
                     leave_out(document);
                 }
-                let (text_bytes, position, cursor) = (document.text_bytes(), document.position(), *cursor);
-                let columns = document.columns().clone();
-                items.push(Ok(Item { place, text_bytes, position, columns, cursor }));
+                items.push(Ok(item(place)));
             }
             Err(error) => {
                 let is_last = on_error == OnError::Fail || !matches!(error, Error::Document { .. });
-                items.push(Err(Box::new(Refused { epoch: cursor.epoch, split: cursor.split, error })));
+                items.push(Err(Box::new(Refused { item: item(Place::default()), error })));
                 if is_last {
                     break;
                 }

@@ -8,15 +8,6 @@ use crate::document::Document;
 use crate::error::Error;
 use crate::meter::Meter;
 
-/// A document that has no ids.
-#[derive(Debug)]
-pub(super) struct Refused {
-    /// The epoch that it came in, and which of the lane's splits of the epoch it is in.
-    pub(super) epoch: u64,
-    pub(super) split: u64,
-    pub(super) error: Error,
-}
-
 /// The policy, and how many skips the current epoch has used. Documents come in order, so an epoch that has
 /// ended never comes again.
 #[derive(Debug)]
@@ -31,13 +22,13 @@ impl Skips {
         Self { on_error, epoch: 0, skipped: 0 }
     }
 
-    /// Logs and counts a document that is left out, or returns the error that ends the stream.
-    pub(super) fn skip(&mut self, refused: Refused, meter: &Arc<Meter>) -> Result<(), Error> {
-        if self.epoch != refused.epoch {
-            (self.epoch, self.skipped) = (refused.epoch, 0);
+    /// Logs and counts a document of this epoch that goes on without ids, or returns the error that ends the stream.
+    pub(super) fn skip(&mut self, epoch: u64, error: Error, meter: &Arc<Meter>) -> Result<(), Error> {
+        if self.epoch != epoch {
+            (self.epoch, self.skipped) = (epoch, 0);
         }
-        let Error::Document { path, line, unit, byte, problem, remedy } = refused.error else {
-            return Err(refused.error);
+        let Error::Document { path, line, unit, byte, problem, remedy } = error else {
+            return Err(error);
         };
         let (problem, remedy) = match self.on_error {
             OnError::Skip(n) if self.skipped < n => {

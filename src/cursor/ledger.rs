@@ -1,0 +1,178 @@
+//! What became of every id, up to a cursor.
+
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Cursor, is_zero};
+
+/// What became of the documents and ids of one source: each is in exactly one of these numbers.
+///
+/// Ids are counted where they are packed: with those that the tokenizer or a chat's template put around the text, and as
+/// a custom stage for tokens left them. What a custom stage leaves out is in no number. What was read and is not yet in
+/// a batch is in none either: it is not yet reached.
+///
+/// ```
+/// use millstream::cursor::{LeftOut, SourceLedger};
+///
+/// let cut = LeftOut { documents: 1, ids: 70 };
+/// let ledger = SourceLedger { documents: 2, learned: 30, masked: 9, first: 1, cut, ..SourceLedger::default() };
+/// assert_eq!(ledger.ids(), 30 + 9 + 1 + 70);
+/// assert_eq!(ledger.all_documents(), 3);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SourceLedger {
+    /// Documents whose first id was delivered.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub documents: u64,
+    /// Ids that were delivered as targets. With several targets for each input, those one id ahead count.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub learned: u64,
+    /// Ids that were delivered and are masked: inputs, and no targets.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub masked: u64,
+    /// Ids that were delivered only as the first input of a row, where no id comes before them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub first: u64,
+    /// What does not fit a row, and may not be cut in two.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut: LeftOut,
+    /// What `pipeline.exclude` leaves out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub excluded: LeftOut,
+    /// Documents that have no ids: they could not be read or tokenized and `on_error` let them be skipped, or nothing
+    /// of them would be learned from.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub skipped: u64,
+    /// Targets that the rows of the source lack, which padding takes the place of. No ids of the source.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub padding: u64,
+}
+
+/// Documents that are left out, and their ids.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeftOut {
+    /// The number of documents.
+    pub documents: u64,
+    /// The number of ids.
+    pub ids: u64,
+}
+
+/// What became of every document and id of a stream, by source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Ledger {
+    /// The sources by name, in the order of the config.
+    pub sources: Vec<(String, SourceLedger)>,
+    /// Targets that are missing in rows of padding, which lanes give that have ended before others. No source made them.
+    /// Rows that `pipeline.last = "pad"` adds to the last batch are not counted.
+    pub padding: u64,
+}
+
+/// What a row adds to the ledger.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowAccount {
+    /// `None` for a row of padding, which no source gave.
+    pub(crate) source: Option<usize>,
+    pub(crate) ledger: SourceLedger,
+}
+
+impl Default for RowAccount {
+    fn default() -> Self {
+        Self { source: Some(0), ledger: SourceLedger::default() }
+    }
+}
+
+impl RowAccount {
+    /// The same if the row is not delivered: what it holds is excluded.
+    pub(crate) fn excluded(self) -> Self {
+        let SourceLedger { documents, cut, mut excluded, skipped, .. } = self.ledger;
+        excluded += LeftOut { documents, ids: self.ledger.delivered() };
+        Self { ledger: SourceLedger { cut, excluded, skipped, ..SourceLedger::default() }, ..self }
+    }
+}
+
+impl SourceLedger {
+    /// All ids that are counted here.
+    pub fn ids(&self) -> u64 {
+        self.delivered() + self.cut.ids + self.excluded.ids
+    }
+
+    /// The ids that were delivered: each once, though rows overlap.
+    pub fn delivered(&self) -> u64 {
+        self.learned + self.masked + self.first
+    }
+
+    /// All documents that are counted here.
+    pub fn all_documents(&self) -> u64 {
+        self.documents + self.cut.documents + self.excluded.documents + self.skipped
+    }
+
+    /// The numbers, by name.
+    pub(super) fn numbers(&self) -> [(&'static str, u64); 10] {
+        let Self { documents, learned, masked, first, cut, excluded, skipped, padding } = *self;
+        [
+            ("documents", documents),
+            ("learned", learned),
+            ("masked", masked),
+            ("first", first),
+            ("documents cut", cut.documents),
+            ("ids cut", cut.ids),
+            ("documents excluded", excluded.documents),
+            ("ids excluded", excluded.ids),
+            ("skipped", skipped),
+            ("padding", padding),
+        ]
+    }
+}
+
+impl AddAssign for LeftOut {
+    fn add_assign(&mut self, Self { documents, ids }: Self) {
+        self.documents += documents;
+        self.ids += ids;
+    }
+}
+
+impl AddAssign for SourceLedger {
+    fn add_assign(&mut self, other: Self) {
+        let Self { documents, learned, masked, first, cut, excluded, skipped, padding } = other;
+        self.documents += documents;
+        self.learned += learned;
+        self.masked += masked;
+        self.first += first;
+        self.cut += cut;
+        self.excluded += excluded;
+        self.skipped += skipped;
+        self.padding += padding;
+    }
+}
+
+impl Cursor {
+    /// What became of every document and id up to this cursor, since the run began. A rank's cursor counts what its own
+    /// lanes delivered; [merged](Cursor::merge), they count all.
+    ///
+    /// Documents that were skipped while they were read, or by a window of the shuffle that is being delivered, are
+    /// counted when the window has been delivered.
+    pub fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger {
+            sources: self.sources().iter().map(|name| (name.clone(), SourceLedger::default())).collect(),
+            padding: 0,
+        };
+        self.count_into(&mut ledger);
+        ledger
+    }
+
+    /// Puts the numbers of this cursor's ledger into one of the same sources.
+    pub(crate) fn count_into(&self, ledger: &mut Ledger) {
+        ledger.padding = 0;
+        ledger.sources.iter_mut().for_each(|(_, source)| *source = SourceLedger::default());
+        for lane in self.lanes.iter().flatten() {
+            ledger.padding += lane.padding;
+            for ((_, all), source) in ledger.sources.iter_mut().zip(&lane.sources) {
+                *all += source.ledger;
+                all.skipped += source.at.all_skipped();
+            }
+        }
+    }
+}
