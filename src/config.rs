@@ -249,7 +249,7 @@ impl Config {
     }
 
     /// How many times a source is read; endlessly if `None`.
-    pub(crate) fn epochs(&self, source: usize) -> Option<u64> {
+    pub fn epochs(&self, source: usize) -> Option<u64> {
         match &self.sources[source] {
             // Standard input comes only once.
             stdin if stdin.is_stdin() => Some(1),

@@ -11,6 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
+mod account;
 mod anchor;
 mod check;
 mod digest;

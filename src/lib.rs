@@ -133,6 +133,7 @@ mod pages {
         config: "../docs/guide/config.md",
         custom_stages: "../docs/guide/custom-stages.md",
         getting_started: "../docs/guide/getting-started.md",
+        ledger: "../docs/guide/ledger.md",
         mixtures: "../docs/guide/mixtures.md",
         packing: "../docs/guide/packing.md",
         processes: "../docs/guide/processes.md",

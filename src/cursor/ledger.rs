@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cursor, is_zero};
+use super::is_zero;
 
 /// What became of the documents and ids of one source: each is in exactly one of these numbers.
 ///
@@ -61,7 +61,7 @@ pub struct LeftOut {
 }
 
 /// What became of every document and id of a stream, by source.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// The sources by name, in the order of the config.
     pub sources: Vec<(String, SourceLedger)>,
@@ -145,34 +145,5 @@ impl AddAssign for SourceLedger {
         self.excluded += excluded;
         self.skipped += skipped;
         self.padding += padding;
-    }
-}
-
-impl Cursor {
-    /// What became of every document and id up to this cursor, since the run began. A rank's cursor counts what its own
-    /// lanes delivered; [merged](Cursor::merge), they count all.
-    ///
-    /// Documents that were skipped while they were read, or by a window of the shuffle that is being delivered, are
-    /// counted when the window has been delivered.
-    pub fn ledger(&self) -> Ledger {
-        let mut ledger = Ledger {
-            sources: self.sources().iter().map(|name| (name.clone(), SourceLedger::default())).collect(),
-            padding: 0,
-        };
-        self.count_into(&mut ledger);
-        ledger
-    }
-
-    /// Puts the numbers of this cursor's ledger into one of the same sources.
-    pub(crate) fn count_into(&self, ledger: &mut Ledger) {
-        ledger.padding = 0;
-        ledger.sources.iter_mut().for_each(|(_, source)| *source = SourceLedger::default());
-        for lane in self.lanes.iter().flatten() {
-            ledger.padding += lane.padding;
-            for ((_, all), source) in ledger.sources.iter_mut().zip(&lane.sources) {
-                *all += source.ledger;
-                all.skipped += source.at.all_skipped();
-            }
-        }
     }
 }

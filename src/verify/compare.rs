@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use super::difference::{Difference, DifferenceKind, RowAt};
 use super::log::{Delivered, Row};
+use crate::cursor::{Digest, Ledger};
 use crate::error::Result;
 
 /// The pairing of a batch's rows.
@@ -39,8 +40,8 @@ struct Odd {
     /// The names that a report gives the rows.
     names: [Vec<String>; 2],
     expected_at: Option<RowAt>,
-    /// Whether only the digests differ.
-    is_digest: bool,
+    /// Whether only the cursors differ.
+    is_cursor: bool,
 }
 
 impl Compared {
@@ -125,10 +126,14 @@ impl Compared {
                 odd.look(&found, row + 1);
             }
             self.odd = Some(odd);
-        } else if let [Some(should), Some(is)] = [expected.own, found.own].map(|own| own?.digest)
+        } else if let [Some(should), Some(is)] = [expected.own, found.own].map(|own| own?.counted)
             && should != is
         {
-            self.odd = Some(Odd::digest(batch, should.to_string(), is.to_string()));
+            let name = |(digest, ledger): (Digest, Ledger)| match should.0 == is.0 {
+                true => format!("the ledger {ledger:?}"),
+                false => format!("the digest {digest}"),
+            };
+            self.odd = Some(Odd::cursor(batch, [should.clone(), is.clone()].map(name)));
         }
     }
 }
@@ -177,8 +182,8 @@ impl Odd {
         Self { batch, expected, found, names, ..Self::default() }
     }
 
-    fn digest(batch: u64, should: String, is: String) -> Self {
-        Self { batch, names: [vec![should], vec![is]], is_digest: true, ..Self::default() }
+    fn cursor(batch: u64, names: [String; 2]) -> Self {
+        Self { batch, names: names.map(|name| vec![name]), is_cursor: true, ..Self::default() }
     }
 
     fn is_looking(&self) -> bool {
@@ -230,7 +235,7 @@ impl Odd {
         let is_lost = self.is_looking();
         let is_named_alike = self.expected.is_some() && self.names[0] == self.names[1];
         match self.found.is_some() {
-            _ if self.is_digest => DifferenceKind::Digest,
+            _ if self.is_cursor => DifferenceKind::Cursor,
             true if before => DifferenceKind::Repeated,
             true if !after && is_lost && is_named_alike => DifferenceKind::Changed,
             true if !after && is_lost => DifferenceKind::Replaced,

@@ -13,12 +13,12 @@ pub struct Difference {
     /// The batch, from 0.
     pub batch: u64,
     /// The row within the whole batch, from 0. Absent if the batch itself is missing or one too many, or if only the
-    /// running digest in the cursor after it differs.
+    /// digest or the ledger in the cursor after it differs.
     pub row: Option<usize>,
     /// The kind of difference.
     pub kind: DifferenceKind,
     /// The reference's row: where its documents begin, in order, or the name that a loader gives the
-    /// row; or the digest.
+    /// row; or the digest or the ledger.
     pub expected: Vec<String>,
     /// The run's row, likewise.
     pub found: Vec<String>,
@@ -47,8 +47,8 @@ pub enum DifferenceKind {
     Inserted,
     /// The reference has the found row nowhere, and the expected row comes nowhere in the rest of the run.
     Replaced,
-    /// The rows are equal so far, but the digest in the cursor is not.
-    Digest,
+    /// The rows are equal so far, but the digest or the ledger in the cursor is not.
+    Cursor,
 }
 
 impl fmt::Display for DifferenceKind {
@@ -76,9 +76,9 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { batch, row, kind, expected, found, .. } = self;
         match (kind, row) {
-            (DifferenceKind::Digest, _) => write!(
+            (DifferenceKind::Cursor, _) => write!(
                 f,
-                "the cursor after batch {batch} has another digest: it should be {}; it is {}",
+                "the cursor after batch {batch} differs: it should have {}; it has {}",
                 expected.concat(),
                 found.concat()
             ),

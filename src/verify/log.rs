@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::orders::merged;
 use crate::batch::Batch;
-use crate::cursor::Digest;
+use crate::cursor::{Cursor, Digest, Ledger};
 use crate::error::{Error, Result};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,8 +31,12 @@ pub(super) struct Delivered {
 pub(super) struct Own {
     /// How many batches of the run came before the one that follows.
     after: u64,
-    /// The running digest after the batch, over all lanes; `None` if a rank alone has the batch.
-    pub(super) digest: Option<Digest>,
+    /// The running digest and the ledger after the batch, over all lanes; `None` if a rank alone has the batch.
+    pub(super) counted: Option<(Digest, Ledger)>,
+}
+
+fn counted(cursor: &Cursor) -> (Digest, Ledger) {
+    (cursor.digest(), cursor.ledger())
 }
 
 impl Delivered {
@@ -91,7 +95,7 @@ impl Writer {
         let row = |(row, names): (usize, Vec<String>)| Row { identity: digest(batch, row, &names), names };
         let rows = names.into_iter().enumerate().map(row).collect();
         let cursor = batch.cursor();
-        let own = Some(Own { after: cursor.batch(), digest: Some(cursor.digest()) });
+        let own = Some(Own { after: cursor.batch(), counted: Some(counted(cursor)) });
         let fail = |e| Error::io(&self.path, "write", e);
         let json = |e: serde_json::Error| fail(e.into());
         let state = serde_json::to_string(cursor).map_err(json)?;
@@ -204,7 +208,7 @@ impl Together {
         if let Some(own) = &mut own {
             let has_all = parts.len() == self.0.len();
             let states = parts.iter().map(|part| &part.state);
-            own.digest = has_all.then(|| merged(states)).transpose()?.map(|cursor| cursor.digest());
+            own.counted = has_all.then(|| merged(states)).transpose()?.map(|cursor| counted(&cursor));
         }
         let rows = parts.into_iter().map(|part| part.rows);
         let rows = if own.is_some() { interleave(rows) } else { rows.flatten().collect() };

@@ -35,6 +35,7 @@ mod first_steps;
 mod floors;
 #[cfg(unix)]
 mod hub;
+mod ledger;
 #[cfg(target_os = "linux")]
 mod limits;
 mod masks;

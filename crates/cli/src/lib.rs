@@ -39,6 +39,7 @@ mod generate;
 mod hint;
 mod init;
 mod inspect;
+mod ledger;
 mod logging;
 mod metrics;
 #[cfg(feature = "train")]
@@ -54,6 +55,7 @@ mod report;
 mod run_config;
 mod settings;
 mod stop;
+mod table;
 mod telemetry;
 mod terminal;
 mod tokenizer;
@@ -163,6 +165,9 @@ enum Command {
     /// Show batches as text, with the file and line of each piece.
     #[command(after_help = inspect::HELP)]
     Inspect(inspect::InspectArgs),
+    /// Account for each document and id: learned, masked, skipped.
+    #[command(after_help = ledger::HELP)]
+    Ledger(ledger::LedgerArgs),
     /// Show cursors, and merge the cursors of several ranks.
     #[command(subcommand, after_help = cursor::HELP)]
     Cursor(cursor::CursorCommand),
@@ -228,6 +233,7 @@ impl Command {
             Self::Prepare(args) => Some(args.config.written()),
             Self::Bench(command) => Some(command.config().written()),
             Self::Digest(args) => Some(args.config.written()),
+            Self::Ledger(args) => Some(args.written()),
             Self::Inspect(args) => Some(args.config.written()),
             Self::Verify(args) => Some(args.written()),
             _ => None,
@@ -414,6 +420,7 @@ fn execute(args: Args) -> ExitCode {
             Command::Bench(command) => return bench::run(command, &telemetry, json).await,
             Command::Digest(args) => digest::run(args, json).await?,
             Command::Cursor(command) => cursor::run(command, json)?,
+            Command::Ledger(args) => ledger::run(args, json).await?,
             Command::Inspect(args) => inspect::run(args, json).await?,
             Command::Verify(args) => return verify::run(args, json).await,
             Command::Config(command) => config::run(&command, json)?,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
+use super::table::aligned;
 use super::words::count;
 use super::{print_json, print_line, print_written, progress};
 use millstream::{Result, atomic};
@@ -66,22 +67,19 @@ pub(super) fn run(args: &ReportArgs, json: bool) -> Result<()> {
             let gap = (!by_value.is_empty()).then(String::new);
             let mut lines =
                 aligned(&table(&figures.iter().collect::<Vec<_>>())).into_iter().chain(gap).chain(by_value);
-            lines.try_for_each(|line| print_line(&line))
+            lines.try_for_each(|line| print_line(&line))?;
+            figures.iter().try_for_each(print_ledger)
         }
     }
 }
 
-/// Rows as lines: the first column to the left, the others to the right.
-fn aligned(rows: &[Vec<String>]) -> Vec<String> {
-    let shown = |cell: &String| super::terminal::on_a_line(cell).into_owned();
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(shown).collect()).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().enumerate().map(|(column, cell)| match column {
-            0 => format!("{cell:<0$}", width(0)),
-            _ => format!("  {cell:>0$}", width(column)),
-        });
-        cells.collect::<String>().trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
+/// What became of the documents and ids of a run.
+fn print_ledger(figures: &Figures) -> Result<()> {
+    let Some(ledger) = &figures.ledger else { return Ok(()) };
+    let mut rows = ledger.rows();
+    if let Some(head) = rows.first_mut().and_then(|row| row.first_mut()) {
+        *head = format!("{} after {head}", figures.run);
+    }
+    print_line("")?;
+    aligned(&rows).iter().try_for_each(|line| print_line(line))
 }

@@ -54,7 +54,8 @@ fn runs_stand_side_by_side_in_a_terminal_and_as_lines_of_json() {
     project.succeed(&["train", "run.toml", "--set", "train.out=other", "--set", "train.steps=10"]);
     let table = project.output(&["report", "run", "other/"]);
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    let [head, run, other] = &lines[..] else { panic!("{table}") };
+    let [head, run, other, gap, ledger, ..] = &lines[..] else { panic!("{table}") };
+    assert!(gap.is_empty() && ledger[..4] == ["run", "after", "20", "batches"], "{table}");
     assert_eq!(head[..5], ["run", "step", "tokens", "loss", "validation"]);
     assert_eq!(
         (run[..4].to_vec(), other[..3].to_vec()),
@@ -72,6 +73,8 @@ fn runs_stand_side_by_side_in_a_terminal_and_as_lines_of_json() {
         / last("seconds").and_then(Value::as_f64).expect("time");
     assert!((figures[0]["tokens_per_second"].as_f64().expect("a rate") - rate).abs() < 1e-6 * rate);
     assert_eq!((&figures[1]["step"], &figures[1]["mfu"]), (&Value::from(10), &Value::Null));
+    let ledger = &figures[0]["ledger"];
+    assert_eq!((&ledger["batches"], &ledger["sources"][0]["learned"]), (&20.into(), &figures[0]["tokens"]));
     assert_eq!(figures[0].get("loss_by"), None);
 
     project.log(

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::chart::losses_by_value;
 use super::unit::{Kind, short};
+use crate::ledger::Shown;
 
 /// The figures of a run up to its last logged line.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -37,6 +38,9 @@ pub(super) struct Figures {
     /// The losses by the names of `train.loss_by`, and by the values of each.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) loss_by: BTreeMap<String, BTreeMap<String, ValueLosses>>,
+    /// What became of its documents and ids.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ledger: Option<Shown>,
 }
 
 /// The losses of a value.

@@ -166,15 +166,22 @@ fn data(runs: &[Run], charts: &[Shown<'_>]) -> Value {
 
 fn figures(html: &mut String, runs: &[Run]) {
     let rows = table(&runs.iter().map(|run| &run.figures).collect::<Vec<_>>());
+    push_table(html, &rows, |row| row.checked_sub(1));
+    for (number, run) in runs.iter().enumerate() {
+        if let Some(ledger) = &run.figures.ledger {
+            push_table(html, &ledger.rows(), |row| (row == 0).then_some(number));
+        }
+    }
+}
+
+/// A table whose first row and column are heads. `run` says whose color a row begins with.
+fn push_table(html: &mut String, rows: &[Vec<String>], run: impl Fn(usize) -> Option<usize>) {
     html.push_str("<div class=\"scroll\"><table>\n");
     for (number, row) in rows.iter().enumerate() {
         html.push_str("<tr>");
         for (column, cell) in row.iter().enumerate() {
             let tag = if number == 0 || column == 0 { "th" } else { "td" };
-            let swatch = match (number, column) {
-                (1.., 0) => swatch(number - 1),
-                _ => String::new(),
-            };
+            let swatch = run(number).filter(|_| column == 0).map_or_else(String::new, swatch);
             let _ = write!(html, "<{tag}>{swatch}{}</{tag}>", escaped(cell));
         }
         html.push_str("</tr>\n");

@@ -10,6 +10,7 @@ use super::chart::Chart;
 use super::curve::Curve;
 use super::figures::{Figures, Sums};
 use super::line;
+use crate::ledger::Shown;
 
 /// A run.
 #[derive(Debug)]
@@ -41,8 +42,9 @@ impl Run {
             });
         })?;
         let config = toml::Table::try_from(&config);
+        let figures = Figures { ledger: Shown::of_run(&directory)?, ..sums.finish() };
         Ok(Self {
-            figures: sums.finish(),
+            figures,
             curves,
             samples: directory.saved_samples()?,
             config: config.map_err(|e| Error::config(path.display().to_string(), e.to_string()))?,

@@ -1,0 +1,287 @@
+//! `millstream ledger`: what became of every document and id, by source.
+
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+
+use clap::Args;
+use futures::StreamExt;
+use serde::Serialize;
+
+use super::failure::Failure;
+use super::settings::Settings;
+use super::words::count;
+use super::{RunConfig, Written, print_json, print_line, progress, table};
+use millstream::config::{Last, Uneven};
+use millstream::cursor::{Ledger, LeftOut, SourceLedger};
+use millstream::loader::with_stored_tokenizer;
+use millstream::{Config, Cursor, Loader, Result};
+
+pub(super) const HELP: &str = "\
+Example: read all batches of a config, and account for each id
+  millstream ledger configs/quickstart.toml --set pipeline.epochs=1
+Example: the same for the first 1000 batches; what is not yet reached is counted as well
+  millstream ledger configs/quickstart.toml --batches 1000 --count
+Example: what a run was trained on, and what is left of its data
+  millstream ledger runs/first --count
+
+Each document and each id of a source is in one number: learned (a target), masked (an input, and no target), first
+(only the first input of a row), cut (does not fit a row), excluded (pipeline.exclude), skipped (unreadable, or nothing
+to learn), dropped (at the end of the stream, by pipeline.uneven and pipeline.last), or not yet reached. Padding is no
+id of a source: so many targets are missing in its rows.
+
+A run is read from its trail of cursors and its checkpoints, at once. --count reads the data once more.";
+
+#[derive(Debug, Args)]
+pub(super) struct LedgerArgs {
+    /// The config: a .toml, .json or .yaml file; or the directory of a run.
+    #[arg(value_name = "CONFIG|RUN")]
+    of: PathBuf,
+
+    #[command(flatten)]
+    settings: Settings,
+
+    /// How many batches of a config to read. Default: all, if they end.
+    #[arg(long, short = 'n')]
+    batches: Option<NonZeroU64>,
+
+    /// Count all documents and ids, to say how many were dropped or are not yet reached: reads all epochs, or one if the
+    /// stream has no end.
+    #[arg(long)]
+    count: bool,
+}
+
+impl LedgerArgs {
+    pub(super) fn written(&self) -> Written {
+        let config = (!self.of.is_dir()).then(|| self.of.clone());
+        Written { config, settings: self.settings.clone(), has_at: false }
+    }
+}
+
+/// How far a stream was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reached {
+    Batch(u64),
+    End,
+}
+
+/// A ledger, for people and as JSON.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Shown {
+    batches: Option<u64>,
+    has_ended: bool,
+    sources: Vec<ShownSource>,
+    /// Targets that are missing in rows of padding, which no source made.
+    padding_rows: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct ShownSource {
+    name: String,
+    documents: u64,
+    ids: u64,
+    learned: u64,
+    masked: u64,
+    first: u64,
+    cut: LeftOut,
+    excluded: LeftOut,
+    skipped: u64,
+    padding: u64,
+    /// With a count, what the stream has left out at its end, or has not yet reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped: Option<LeftOut>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_reached: Option<LeftOut>,
+    /// With a count of a stream without end: what one epoch has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epoch: Option<LeftOut>,
+}
+
+pub(super) async fn run(args: LedgerArgs, json: bool) -> Result<(), Failure> {
+    let (config, ledger, reached) = match args.of.is_dir() {
+        true => of_run(&args)?,
+        false => {
+            let run = RunConfig::load_with(&args.of, args.settings.all())?;
+            let config = with_stored_tokenizer(&run.data).await?;
+            let (ledger, reached) = read(&config, args.batches.map(NonZeroU64::get)).await?;
+            (config, ledger, reached)
+        }
+    };
+    // At the end of a stream that delivers all, nothing is dropped.
+    let (uneven, last) = (config.pipeline.uneven, config.pipeline.last);
+    let is_whole = reached == Reached::End && uneven == Uneven::Pad && last != Last::Drop;
+    let is_counted = args.count || reached == Reached::End;
+    let all = match is_counted && !is_whole {
+        true => Some(count_all(&config).await?),
+        false => is_counted.then(|| ledger.clone()),
+    };
+    let shown = Shown::new(ledger, reached, all, is_finite(&config));
+    match json {
+        true => print_json(&shown)?,
+        false => table::aligned(&shown.rows()).iter().try_for_each(|line| print_line(line))?,
+    }
+    Ok(())
+}
+
+/// Reads the batches of a config.
+async fn read(config: &Config, batches: Option<u64>) -> Result<(Ledger, Reached), Failure> {
+    if batches.is_none() && !is_finite(config) {
+        let problem = "this stream has no end; say how many batches to read, or set pipeline.epochs";
+        return Err(Failure::usage("--batches", problem));
+    }
+    let mut loader = super::open(config, Loader::builder(config)).await?;
+    let slow = progress::slow("reading batches");
+    let mut read = 0;
+    while batches.is_none_or(|batches| read < batches) {
+        slow.detail(|| count(read, "batch"));
+        match loader.next().await.transpose()? {
+            Some(_) => read += 1,
+            None => return Ok((loader.ledger(), Reached::End)),
+        }
+    }
+    Ok((loader.ledger(), Reached::Batch(read)))
+}
+
+/// The ledger of all that the config's files have: all epochs or, of a stream without end, one.
+async fn count_all(config: &Config) -> Result<Ledger> {
+    let mut config = config.clone();
+    if !is_finite(&config) {
+        config.pipeline.epochs = Some(1);
+    }
+    config.exclude.batches.clear();
+    (config.pipeline.rank, config.pipeline.world) = (None, None);
+    (config.pipeline.uneven, config.pipeline.last) = (Uneven::Pad, Last::Short);
+    let mut loader = super::open(&config, Loader::builder(&config)).await?;
+    let slow = progress::slow("counting all documents");
+    while let Some(batch) = loader.next().await.transpose()? {
+        slow.detail(|| count(batch.number() + 1, "batch"));
+    }
+    Ok(loader.ledger())
+}
+
+fn is_finite(config: &Config) -> bool {
+    (0..config.sources.len()).all(|source| config.epochs(source).is_some())
+}
+
+/// The config, the ledger and the end of a run, by its latest cursor.
+#[cfg(feature = "train")]
+fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Reached), Failure> {
+    if args.batches.is_some() {
+        return Err(Failure::usage("--batches", "a run has the batches that it has; leave it out"));
+    }
+    let directory = millstream_train::RunDirectory::open(&args.of)?;
+    let config = directory.adapt(directory.config(args.settings.all())?).data;
+    let Some(cursor) = latest_cursor(&directory)? else {
+        let problem = format!("no cursor is in {}: it has no checkpoint and no trail yet", args.of.display());
+        return Err(millstream::Error::Cursor { path: directory.trail(), problem }.into());
+    };
+    let lanes = (0..cursor.lanes()).filter(|lane| cursor.lane(*lane).is_some()).count();
+    if lanes < cursor.lanes() {
+        progress::say(&format!(
+            "only the first rank's trail is there: these are {lanes} of {} lanes",
+            cursor.lanes()
+        ));
+    }
+    Ok((config, cursor.ledger(), Reached::Batch(cursor.batch())))
+}
+
+#[cfg(not(feature = "train"))]
+fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Reached), Failure> {
+    Err(Failure::usage("CONFIG", format!("{} is a directory, and not a config", args.of.display())))
+}
+
+/// The cursor of a run's trail or checkpoints that knows most lanes and, of these, is furthest.
+#[cfg(feature = "train")]
+fn latest_cursor(directory: &millstream_train::RunDirectory) -> Result<Option<Cursor>> {
+    let of_trail = millstream::trail::nearest(directory.trail(), u64::MAX)?;
+    let checkpoint = millstream_train::Checkpoint::latest(&directory.checkpoints())?;
+    let of_checkpoint = checkpoint.map(|checkpoint| checkpoint.cursor()).transpose()?.flatten();
+    let known = |cursor: &Cursor| (0..cursor.lanes()).filter(|lane| cursor.lane(*lane).is_some()).count();
+    Ok([of_trail, of_checkpoint].into_iter().flatten().max_by_key(|cursor| (known(cursor), cursor.batch())))
+}
+
+impl Shown {
+    fn new(ledger: Ledger, reached: Reached, all: Option<Ledger>, is_finite: bool) -> Self {
+        let all_of = |name: &str| {
+            let all = all.as_ref()?.sources.iter().find(|(other, _)| other == name)?;
+            Some(all.1)
+        };
+        let source = |(name, ledger): (String, SourceLedger)| {
+            let all = all_of(&name);
+            let left = all.map(|all| LeftOut {
+                documents: all.all_documents().saturating_sub(ledger.all_documents()),
+                ids: all.ids().saturating_sub(ledger.ids()),
+            });
+            let has_ended = reached == Reached::End;
+            let epoch = all.map(|all| LeftOut { documents: all.all_documents(), ids: all.ids() });
+            ShownSource {
+                documents: ledger.documents,
+                ids: ledger.ids(),
+                learned: ledger.learned,
+                masked: ledger.masked,
+                first: ledger.first,
+                cut: ledger.cut,
+                excluded: ledger.excluded,
+                skipped: ledger.skipped,
+                padding: ledger.padding,
+                dropped: left.filter(|_| has_ended),
+                not_reached: left.filter(|_| !has_ended && is_finite),
+                epoch: epoch.filter(|_| !has_ended && !is_finite),
+                name,
+            }
+        };
+        Self {
+            batches: match reached {
+                Reached::Batch(batches) => Some(batches),
+                Reached::End => None,
+            },
+            has_ended: reached == Reached::End,
+            sources: ledger.sources.into_iter().map(source).collect(),
+            padding_rows: ledger.padding,
+        }
+    }
+
+    /// What a run's latest cursor says; `None` if it has none.
+    #[cfg(feature = "train")]
+    pub(super) fn of_run(directory: &millstream_train::RunDirectory) -> Result<Option<Self>> {
+        let cursor = latest_cursor(directory)?;
+        Ok(cursor.map(|cursor| Self::new(cursor.ledger(), Reached::Batch(cursor.batch()), None, true)))
+    }
+
+    /// The numbers as a table: a column for each source. Rows without a number are left out.
+    pub(super) fn rows(&self) -> Vec<Vec<String>> {
+        let reached =
+            self.batches.map_or_else(|| "all batches".to_owned(), |batches| count(batches, "batch"));
+        let head = self.sources.iter().map(|source| source.name.clone());
+        let mut rows: Vec<Vec<String>> = vec![std::iter::once(reached).chain(head).collect()];
+        let mut row = |name: &str, is_shown: bool, number: &dyn Fn(&ShownSource) -> Option<u64>| {
+            let numbers: Vec<Option<u64>> = self.sources.iter().map(number).collect();
+            if is_shown || numbers.iter().flatten().any(|number| *number > 0) {
+                let numbers =
+                    numbers.iter().map(|number| number.map_or_else(String::new, |it| it.to_string()));
+                rows.push(std::iter::once(name.to_owned()).chain(numbers).collect());
+            }
+        };
+        let documents = |left: Option<LeftOut>| left.map(|left| left.documents);
+        let ids = |left: Option<LeftOut>| left.map(|left| left.ids);
+        row("documents delivered", true, &|source| Some(source.documents));
+        row("documents cut", false, &|source| Some(source.cut.documents));
+        row("documents excluded", false, &|source| Some(source.excluded.documents));
+        row("documents skipped", false, &|source| Some(source.skipped));
+        row("documents dropped", false, &|source| documents(source.dropped));
+        row("documents not yet reached", false, &|source| documents(source.not_reached));
+        row("documents of one epoch", false, &|source| documents(source.epoch));
+        row("ids learned", true, &|source| Some(source.learned));
+        row("ids masked", false, &|source| Some(source.masked));
+        row("ids first in a row", true, &|source| Some(source.first));
+        row("ids cut", false, &|source| Some(source.cut.ids));
+        row("ids excluded", false, &|source| Some(source.excluded.ids));
+        row("ids dropped", false, &|source| ids(source.dropped));
+        row("ids not yet reached", false, &|source| ids(source.not_reached));
+        row("ids of one epoch", false, &|source| ids(source.epoch));
+        row("padding", true, &|source| Some(source.padding));
+        if self.padding_rows > 0 {
+            rows.push(vec!["padding in rows of no source".to_owned(), self.padding_rows.to_string()]);
+        }
+        rows
+    }
+}

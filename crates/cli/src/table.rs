@@ -1,0 +1,19 @@
+//! Tables for people.
+
+use super::terminal::on_a_line;
+
+/// Rows as lines: the first column to the left, the others to the right.
+pub(super) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+    let shown = |cell: &String| on_a_line(cell).into_owned();
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(shown).collect()).collect();
+    let cells = |column: usize| rows.iter().filter_map(move |row| row.get(column));
+    let width = |column: usize| cells(column).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().enumerate().map(|(column, cell)| match column {
+            0 => format!("{cell:<0$}", width(0)),
+            _ => format!("  {cell:>0$}", width(column)),
+        });
+        cells.collect::<String>().trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}

@@ -1,0 +1,76 @@
+//! `millstream ledger`: of a config, with and without a count, and of what is none.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::program::{failure, text};
+
+/// Two sources of lines, and a config of these settings that reads them.
+fn written(directory: &Path, settings: &str) -> String {
+    let lines = |name: &str, lines: u64| {
+        let text: String = (0..lines).map(|line| format!("{name} has a line {line}\n")).collect();
+        std::fs::write(directory.join(name), text).expect("a file");
+        format!("[[source]]\npaths = [{:?}]\n", directory.join(name))
+    };
+    let sources = [lines("a.txt", 90), lines("b.txt", 41)].concat();
+    let config = format!(
+        "{sources}[tokenizer]\nkind = \"bytes\"\n[pipeline]\nlanes = 2\nseq_len = 16\nbatch_size = 4\n{settings}\n"
+    );
+    let path = directory.join("ledger.toml");
+    std::fs::write(&path, config).expect("a config");
+    path.display().to_string()
+}
+
+/// The numbers of all sources.
+fn sources(arguments: &[&str]) -> Vec<Value> {
+    let printed = text(&[&["ledger", "--json"], arguments].concat());
+    let printed: Value = serde_json::from_str(&printed).expect("JSON");
+    printed["sources"].as_array().expect("sources").clone()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().expect("a number")
+}
+
+#[test]
+fn what_is_left_completes_what_was_delivered() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let ids = ["a.txt", "b.txt"].map(|name| {
+        written(directory.path(), "");
+        let text = std::fs::read_to_string(directory.path().join(name)).expect("it was written");
+        3 * text.lines().map(str::len).sum::<usize>() as u64
+    });
+    for (uneven, last) in [("pad", "short"), ("pad", "drop"), ("stop", "drop"), ("stop", "short")] {
+        let config = written(directory.path(), &format!("epochs = 3\nuneven = {uneven:?}\nlast = {last:?}"));
+        for (source, (ids, documents)) in sources(&[&config]).iter().zip(ids.iter().zip([270, 123])) {
+            assert_eq!(number(&source["ids"]) + number(&source["dropped"]["ids"]), *ids, "{source}");
+            assert_eq!(number(&source["documents"]) + number(&source["dropped"]["documents"]), documents);
+            let is_dropped = number(&source["dropped"]["ids"]) > 0;
+            assert!(!is_dropped || (uneven, last) != ("pad", "short"), "{source}");
+        }
+        let part = sources(&[&config, "-n", "5", "--count"]);
+        for (source, ids) in part.iter().zip(ids) {
+            assert!(number(&source["ids"]) > 0 && source.get("dropped").is_none(), "{source}");
+            assert_eq!(number(&source["ids"]) + number(&source["not_reached"]["ids"]), ids, "{source}");
+        }
+    }
+}
+
+#[test]
+fn of_a_stream_without_end_one_epoch_is_counted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = written(directory.path(), "");
+    let [a, b] = &sources(&[&config, "-n", "300", "--count"])[..] else { panic!("two sources") };
+    assert_eq!((number(&a["epoch"]["documents"]), number(&b["epoch"]["documents"])), (90, 41));
+    assert!(number(&b["documents"]) > 82 && b.get("not_reached").is_none(), "{b}");
+    let table = text(&["ledger", &config, "-n", "300"]);
+    assert!(table.starts_with("300 batches ") && table.contains("\nids learned "), "{table}");
+    assert!(!table.contains("masked"), "{table}");
+
+    let (code, refused) = failure(&["ledger", &config]);
+    assert_eq!(code, 2);
+    assert!(refused.contains("--batches: this stream has no end; say how many batches to read"), "{refused}");
+    let (_, refused) = failure(&["ledger", &directory.path().display().to_string()]);
+    assert!(refused.contains("is not a run") || refused.contains("no run"), "{refused}");
+}
