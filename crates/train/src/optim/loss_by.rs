@@ -29,6 +29,9 @@ const NONE: &str = "none";
 
 const OTHER: &str = "other";
 
+/// The value of a document whose record lacks one.
+const NULL: &str = "null";
+
 /// The losses of some targets, added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sum {
@@ -70,12 +73,12 @@ impl LossNames {
     fn value<'a>(&'a self, name: &str, batch: &'a Batch, piece: &Piece) -> Cow<'a, str> {
         if name == SOURCE {
             let source = batch.source(piece).and_then(|source| self.sources.get(source));
-            return Cow::Borrowed(source.map_or(NONE, String::as_str));
+            return source.map_or(Cow::Borrowed(NONE), |source| shown(source.into()));
         }
         match batch.column(piece, name) {
             None => Cow::Borrowed(NONE),
             // A batch may have thousands of documents, and so most are not copied.
-            Some(ColumnValue::Text(text)) => shortened(text),
+            Some(ColumnValue::Text(text)) => shown(shortened(text)),
             Some(value) => Cow::Owned(value.to_string()),
         }
     }
@@ -186,6 +189,14 @@ impl LossBy {
     /// Forgets the values of other names.
     pub(crate) fn retain(&mut self, names: &LossNames) {
         self.0.retain(|name, _| names.names.contains(name));
+    }
+}
+
+/// A text as a value: in quotes, if it would be taken for another value without them.
+fn shown(text: Cow<'_, str>) -> Cow<'_, str> {
+    match text.starts_with('"') || [NONE, OTHER, NULL].contains(&&*text) {
+        true => Cow::Owned(format!("{text:?}")),
+        false => text,
     }
 }
 
