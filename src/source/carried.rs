@@ -128,10 +128,13 @@ impl Carried {
         if let Some(filter) = &self.filter {
             let named =
                 |name: &str| self.names.iter().position(|other| other == name).map(|nth| &values[nth]);
-            let checked = filter.check(&|name: &str| named(name).map_or(Kind::Null, FieldValue::kind));
+            let kind = |name: &str| named(name).map_or(Kind::Null, FieldValue::kind);
+            let value = |name: &str| named(name).map_or(Scalar::Null, FieldValue::scalar);
             let remedy = "mend the record, or compare it as what it is";
-            let checked = checked.map_err(|what| Problem::new(0, format!("where: {what}"), remedy))?;
-            if !checked.is_true(&|name: &str| named(name).map_or(Scalar::Null, FieldValue::scalar)) {
+            let is_true = filter
+                .is_true(kind, value)
+                .map_err(|what| Problem::new(0, format!("where: {what}"), remedy))?;
+            if !is_true {
                 return Ok(None);
             }
         }

@@ -19,6 +19,7 @@ mod tests;
 mod time;
 
 pub(crate) use check::Kind;
+use check::Kinds;
 use expression::Expression;
 pub(crate) use scalar::Scalar;
 #[cfg(feature = "columnar")]
@@ -31,7 +32,7 @@ pub(crate) struct Filter {
     names: Arc<[String]>,
 }
 
-/// An expression that fits the kinds of its values.
+/// An expression that fits the kinds of its values, in all rows.
 #[derive(Debug)]
 pub(crate) struct Checked(Expression);
 
@@ -53,14 +54,27 @@ impl Filter {
         &self.names
     }
 
-    /// The expression over values of these kinds.
+    /// The expression over many rows whose values are of these kinds.
     ///
     /// # Errors
     /// The operator that cannot take what stands beside it.
-    pub(crate) fn check(&self, kind: &impl Fn(&str) -> Kind) -> Result<Checked, String> {
-        let mut expression = Expression::clone(&self.expression);
-        expression.check(kind)?.truth()?;
+    pub(crate) fn check(&self, kind: impl Fn(&str) -> Kind) -> Result<Checked, String> {
+        let expression = Expression::clone(&self.expression);
+        expression.check(&Kinds { of: kind, are_of_all_rows: true })?.truth()?;
         Ok(Checked(expression))
+    }
+
+    /// Whether it is true of one row, whose values are of these kinds.
+    ///
+    /// # Errors
+    /// The operator that cannot take what stands beside it.
+    pub(crate) fn is_true<'a>(
+        &'a self,
+        kind: impl Fn(&str) -> Kind,
+        value: impl Fn(&str) -> Scalar<'a>,
+    ) -> Result<bool, String> {
+        self.expression.check(&Kinds { of: kind, are_of_all_rows: false })?.truth()?;
+        Ok(self.expression.evaluate(&value) == Scalar::Truth(true))
     }
 }
 

@@ -21,62 +21,66 @@ pub(crate) enum Kind {
     Other(String),
 }
 
+/// The kinds of the columns: of one row, or of all.
+pub(super) struct Kinds<F> {
+    pub(super) of: F,
+    pub(super) are_of_all_rows: bool,
+}
+
 #[derive(Clone, Debug)]
-pub(super) struct Side {
-    pub(super) kind: Kind,
-    column: Option<String>,
+pub(super) struct Side<'a> {
+    kind: Kind,
+    column: Option<&'a str>,
 }
 
 impl Expression {
-    /// The kind of its values, where `column` gives those of the columns. Constant text to the right of a number or
-    /// time becomes one, so that it is read once. To the left of one, it is read in each row.
+    /// The kind of its values, over columns of these kinds. If all rows have them, constant text to the right of a number
+    /// or time is read as one, once. Elsewhere it is read in each row.
     ///
     /// # Errors
     /// The operator that cannot take what stands beside it.
-    pub(super) fn check(&mut self, column: &impl Fn(&str) -> Kind) -> Result<Side, String> {
-        let kind = match &mut self.operand {
-            Operand::Column(name) => column(name),
-            Operand::Text(text) => Kind::Constant(text.clone()),
+    pub(super) fn check(&self, kinds: &Kinds<impl Fn(&str) -> Kind>) -> Result<Side<'_>, String> {
+        let kind = match &self.operand {
+            Operand::Column(name) => (kinds.of)(name),
+            Operand::Text(text, _) => Kind::Constant(text.clone()),
             Operand::Value(Scalar::Null) => Kind::Null,
             Operand::Value(Scalar::Truth(_)) => Kind::Truth,
             Operand::Value(_) => Kind::Number,
-            Operand::Not(inner) => inner.check(column)?.truth()?,
-            Operand::Negative(inner) => Side::from(Kind::Number).computed(inner, column)?,
+            Operand::Not(inner) => inner.check(kinds)?.truth()?,
+            Operand::Negative(inner) => Side::from(Kind::Number).computed(inner, kinds)?,
         };
         let name = match &self.operand {
-            Operand::Column(name) => Some(name.clone()),
+            Operand::Column(name) => Some(name.as_str()),
             _ => None,
         };
         let operand = Side { kind, column: name };
-        self.steps.iter_mut().try_fold(operand, |left, step| step.check(&left, column).map(Side::from))
+        self.steps.iter().try_fold(operand, |left, step| step.check(&left, kinds).map(Side::from))
     }
 }
 
 impl Step {
     /// The kind of its results, where `left` stands before it.
-    fn check(&mut self, left: &Side, column: &impl Fn(&str) -> Kind) -> Result<Kind, String> {
+    fn check(&self, left: &Side<'_>, kinds: &Kinds<impl Fn(&str) -> Kind>) -> Result<Kind, String> {
         match self {
             Self::And(right) | Self::Or(right) => {
                 left.truth()?;
-                right.check(column)?.truth()
+                right.check(kinds)?.truth()
             }
             Self::Binary(operator, right) => match operator {
                 Binary::Plus | Binary::Minus | Binary::Times | Binary::Divide | Binary::Remainder => {
-                    left.computed(right, column)
+                    left.computed(right, kinds)
                 }
-                _ => left.compared(right, column),
+                _ => left.compared(right, kinds),
             },
             Self::Is { truth: Some(_), .. } => left.truth(),
             Self::Is { truth: None, .. } => Ok(Kind::Truth),
             Self::Between { low, high, .. } => {
-                left.compared(low, column)?;
-                left.compared(high, column)
+                left.compared(low, kinds)?;
+                left.compared(high, kinds)
             }
-            Self::In { list, .. } => {
-                list.iter_mut().try_fold(Kind::Truth, |_, item| left.compared(item, column))
-            }
+            Self::In { list, .. } => list.iter().try_fold(Kind::Truth, |_, item| left.compared(item, kinds)),
             Self::Like { pattern, .. } => {
-                match [left, &pattern.check(column)?].into_iter().find(|side| !side.kind.is_text()) {
+                match [left, &pattern.check(kinds)?].into_iter().find(|side| !side.kind.is_text()) {
                     Some(other) => Err(other.misplaced("text")),
                     None => Ok(Kind::Truth),
                 }
@@ -85,9 +89,9 @@ impl Step {
     }
 }
 
-impl Side {
-    fn compared(&self, right: &mut Expression, column: &impl Fn(&str) -> Kind) -> Result<Kind, String> {
-        let (left, right) = self.beside(right, column)?;
+impl<'a> Side<'a> {
+    fn compared(&self, right: &'a Expression, kinds: &Kinds<impl Fn(&str) -> Kind>) -> Result<Kind, String> {
+        let (left, right) = self.beside(right, kinds)?;
         let fits = match (&left.kind, &right.kind) {
             (Kind::Other(_), _) | (_, Kind::Other(_)) => false,
             (Kind::Null, _) | (_, Kind::Null) => true,
@@ -100,11 +104,11 @@ impl Side {
         if fits { Ok(Kind::Truth) } else { Err(format!("{one} cannot be compared with {}", other.kind)) }
     }
 
-    fn computed(&self, right: &mut Expression, column: &impl Fn(&str) -> Kind) -> Result<Kind, String> {
+    fn computed(&self, right: &'a Expression, kinds: &Kinds<impl Fn(&str) -> Kind>) -> Result<Kind, String> {
         if matches!(self.kind, Kind::Time(_)) {
             return Err(self.misplaced("a number"));
         }
-        let (left, right) = self.beside(right, column)?;
+        let (left, right) = self.beside(right, kinds)?;
         match [left, right].into_iter().find(|side| !matches!(side.kind, Kind::Number | Kind::Null)) {
             Some(other) => Err(other.misplaced("a number")),
             None => Ok(Kind::Number),
@@ -112,11 +116,18 @@ impl Side {
     }
 
     /// Both sides of an operator, after constant text on one is read as what stands on the other.
-    fn beside(&self, right: &mut Expression, column: &impl Fn(&str) -> Kind) -> Result<(Self, Self), String> {
-        let other = right.check(column)?;
+    fn beside(
+        &self,
+        right: &'a Expression,
+        kinds: &Kinds<impl Fn(&str) -> Kind>,
+    ) -> Result<(Self, Self), String> {
+        let other = right.check(kinds)?;
         Ok(match (&self.kind, &other.kind) {
             (kind @ (Kind::Truth | Kind::Number | Kind::Time(_)), Kind::Constant(text)) => {
-                right.operand = Operand::Value(other.read(text, kind)?);
+                let value = other.read(text, kind)?;
+                if let (Operand::Text(_, read), true) = (&right.operand, kinds.are_of_all_rows) {
+                    read.get_or_init(|| value);
+                }
                 (self.clone(), self.clone())
             }
             (Kind::Constant(text), kind @ (Kind::Truth | Kind::Number | Kind::Time(_))) => {
@@ -167,13 +178,13 @@ impl Side {
     }
 }
 
-impl From<Kind> for Side {
+impl From<Kind> for Side<'_> {
     fn from(kind: Kind) -> Self {
         Self { kind, column: None }
     }
 }
 
-impl fmt::Display for Side {
+impl fmt::Display for Side<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.column {
             Some(name) => write!(f, "column {name:?} is {}, and", self.kind),

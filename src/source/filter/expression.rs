@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 use memchr::memmem;
 
@@ -19,7 +20,8 @@ pub(super) struct Expression {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Operand {
     Column(String),
-    Text(String),
+    /// Text, and the number, time or truth value that it is read as in all rows, if it is.
+    Text(String, OnceLock<Scalar<'static>>),
     /// Another constant.
     Value(Scalar<'static>),
     Not(Box<Expression>),
@@ -52,6 +54,12 @@ pub(super) enum Step {
     },
 }
 
+impl Operand {
+    pub(super) fn text(text: String) -> Self {
+        Self::Text(text, OnceLock::new())
+    }
+}
+
 impl Expression {
     /// Adds the dotted names of its columns to `names`.
     pub(super) fn names<'a>(&'a self, names: &mut BTreeSet<&'a str>) {
@@ -59,7 +67,7 @@ impl Expression {
             Operand::Column(name) => {
                 names.insert(name);
             }
-            Operand::Text(_) | Operand::Value(_) => {}
+            Operand::Text(..) | Operand::Value(_) => {}
             Operand::Not(inner) | Operand::Negative(inner) => inner.names(names),
         }
         for step in &self.steps {
@@ -82,7 +90,7 @@ impl Expression {
     pub(super) fn evaluate<'a>(&'a self, column: &impl Fn(&str) -> Scalar<'a>) -> Scalar<'a> {
         let operand = match &self.operand {
             Operand::Column(name) => column(name),
-            Operand::Text(text) => Scalar::Text(text),
+            Operand::Text(text, read) => read.get().copied().unwrap_or(Scalar::Text(text)),
             Operand::Value(value) => *value,
             Operand::Not(inner) => inner.evaluate(column).truth().map(|truth| !truth).into(),
             Operand::Negative(inner) => Scalar::whole(0).binary(Binary::Minus, inner.evaluate(column)),

@@ -182,7 +182,7 @@ fn constant(input: &mut &str) -> Parsed<Operand> {
         keyword("false").value(Scalar::Truth(false)),
         token(number.verify_map(Scalar::read)),
     ));
-    alt((token(quoted('\'')).map(Operand::Text), value.map(Operand::Value))).parse_next(input)
+    alt((token(quoted('\'')).map(Operand::text), value.map(Operand::Value))).parse_next(input)
 }
 
 fn column(input: &mut &str) -> Parsed<Operand> {

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::check::Kind;
+use super::Filter;
+use super::check::{Kind, Kinds};
 use super::expression::like;
 use super::grammar::parse;
 use super::scalar::Scalar;
@@ -145,7 +146,11 @@ fn kinds_that_do_not_fit_are_refused() {
         "year" => Kind::Constant("x".to_owned()),
         _ => Kind::Other("List".to_owned()),
     };
-    let check = |text: &str| parse(text).expect(text).check(&column);
+    let kinds = Kinds { of: column, are_of_all_rows: true };
+    let check = |text: &str| {
+        let expression = parse(text).expect(text);
+        expression.check(&kinds)?.truth()
+    };
     for (text, wanted) in cases {
         let problem = check(text).expect_err(text);
         assert!(problem.contains(wanted), "{text}: {problem}");
@@ -159,7 +164,7 @@ fn kinds_that_do_not_fit_are_refused() {
         "word not like 'a%' or word ilike null",
     ];
     for text in sound {
-        assert_eq!(check(text).map(|side| side.kind), Ok(Kind::Truth), "{text}");
+        assert_eq!(check(text), Ok(Kind::Truth), "{text}");
     }
 }
 
@@ -239,6 +244,21 @@ proptest! {
         prop_assert_eq!(evaluate("c >= a", &columns), Some(c >= a));
         prop_assert_eq!(evaluate(&format!("a + b * c - ({a}) > {b}"), &columns), Some(b * c > b));
         prop_assert_eq!(evaluate(&format!("'{a}' <= a and a between '{a}' and b"), &columns), Some(a <= b));
+    }
+
+    #[test]
+    fn a_row_is_asked_as_if_it_were_the_only_one(
+        rows in prop::collection::vec(prop_oneof![(0..12_i32).prop_map(Ok), "[01]?[0-9](\\.0)?".prop_map(Err)], 1..9),
+        filter in prop::sample::select(vec!["a = '1'", "a in ('01', '1.0')", "a < '9' or a between '2' and '10'"]),
+    ) {
+        let (all, filter) = (Filter::parse(filter).expect("it parses"), filter);
+        for row in &rows {
+            let kind = |_: &str| if row.is_ok() { Kind::Number } else { Kind::Text };
+            let value = |_: &str| row.as_ref().map_or_else(|text| Scalar::Text(text), |n| Scalar::whole(*n));
+            let alone = Filter::parse(filter).expect("it parses").check(kind).expect("it fits");
+            let wanted = Ok(alone.is_true(&value));
+            prop_assert_eq!(all.is_true(kind, value), wanted, "{} of {:?} in {:?}", filter, row, rows);
+        }
     }
 
     #[test]

@@ -73,8 +73,8 @@ fn words_names_and_values_are_those_of_sql() {
     let whole = |number: i128| Operand::Value(Scalar::whole(number));
     let float = |number: f64| Operand::Value(Scalar::Float(number));
     let values = [
-        ("'it''s \"é\" --'", Operand::Text("it's \"é\" --".to_owned())),
-        ("''", Operand::Text(String::new())),
+        ("'it''s \"é\" --'", Operand::text("it's \"é\" --".to_owned())),
+        ("''", Operand::text(String::new())),
         ("18446744073709551616", whole(1 << 64)),
         ("170141183460469231731687303715884105727", whole(i128::MAX)),
         ("170141183460469231731687303715884105728", float(2_f64.powi(127))),
@@ -209,7 +209,7 @@ impl Writer {
             Operand::Not(inner) => return prefixed("not", inner, Binding::Not),
             Operand::Negative(inner) => return prefixed("-", inner, Binding::Product),
             Operand::Column(name) => quoted_name(name),
-            Operand::Text(text) => format!("'{}'", text.replace('\'', "''")),
+            Operand::Text(text, _) => format!("'{}'", text.replace('\'', "''")),
             Operand::Value(Scalar::Null) => "null".to_owned(),
             Operand::Value(Scalar::Truth(truth)) => truth.to_string(),
             Operand::Value(Scalar::Exact { digits, .. }) => digits.to_string(),
@@ -302,7 +302,7 @@ fn operand_alone() -> impl Strategy<Value = Operand> {
     ];
     prop_oneof![
         2 => name.prop_map(Operand::Column),
-        1 => ".{0,6}".prop_map(Operand::Text),
+        1 => ".{0,6}".prop_map(Operand::text),
         2 => value.prop_map(Operand::Value),
     ]
 }

@@ -45,7 +45,7 @@ impl RowFilter {
             let partition = self.partitions.iter().find(|(other, _)| other == name);
             partition.and_then(|(_, value)| value.as_deref())
         };
-        let checked = self.filter.check(&|name: &str| match table(name) {
+        let checked = self.filter.check(|name: &str| match table(name) {
             Some((.., column)) => kind(column.data_type()),
             None => path(name).map_or(Kind::Null, |value| Kind::Constant(value.to_owned())),
         })?;
