@@ -3,8 +3,11 @@
 //!
 //! Hive and its successors write partitions there: in `lang=en/part-0.parquet`, every row has the column `lang`.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
+
+use percent_encoding::percent_decode_str;
 
 use super::filter::{Filter, Kind, Scalar};
 use super::problem::Problem;
@@ -119,7 +122,7 @@ impl Carried {
     ) -> Result<Option<CarriedColumns>, Problem> {
         let in_path = |name: &String| {
             let value = partitions(path).find(|(other, _)| other == name).and_then(|(_, value)| value);
-            value.map_or(FieldValue::NULL, |value| FieldValue::Untyped(value.into()))
+            value.map_or(FieldValue::NULL, |value| FieldValue::Untyped(value.into_owned().into()))
         };
         let values = values.into_iter().chain(std::iter::repeat_with(|| None));
         let filled =
@@ -197,13 +200,19 @@ pub(crate) fn parse_filter(key: &str, config: &SourceConfig) -> Result<Option<Fi
 /// The name of a partition directory for null.
 const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// The partitions in a file's path: their names and values, `None` for null.
-pub(crate) fn partitions(path: &Path) -> impl Iterator<Item = (&str, Option<&str>)> {
+/// The partitions in a file's path: their names and values, `None` for null. Signs that a directory's name cannot have are
+/// written there as in URLs, such as `%2F`.
+pub(crate) fn partitions(path: &Path) -> impl Iterator<Item = (Cow<'_, str>, Option<Cow<'_, str>>)> {
     let directories = path.parent().into_iter().flat_map(Path::components);
     directories.filter_map(|directory| {
         let (name, value) = directory.as_os_str().to_str()?.split_once('=')?;
-        Some((name, Some(value).filter(|value| *value != NULL_PARTITION)))
+        Some((decoded(name), Some(value).filter(|value| *value != NULL_PARTITION).map(decoded)))
     })
+}
+
+/// A name whose escapes, such as `%20`, are what they stand for. If they are not text, they stay.
+fn decoded(name: &str) -> Cow<'_, str> {
+    percent_decode_str(name).decode_utf8().unwrap_or(Cow::Borrowed(name))
 }
 
 /// Whether a partition of the path has this name.

@@ -116,6 +116,22 @@ fn a_column_that_a_file_lacks_is_in_its_path() {
 }
 
 #[test]
+fn names_of_directories_are_decoded() {
+    for (kind, bytes) in files("own", "x") {
+        let directory =
+            "my%20lang=a%2Fb%C3%A9/empty=/null=__HIVE_DEFAULT_PARTITION__/cut=50%/wrong=%zz%41/bytes=%ff%20";
+        let corpus = Corpus::new([(format!("{directory}/1.json"), &bytes)]);
+        let columns = ["my lang", "empty", "null", "cut", "wrong", "bytes"];
+        let mut config = SourceConfig { columns: names(&columns), ..source(&corpus, kind) };
+        let wanted = [text("a/bé"), text(""), ColumnValue::Null, text("50%"), text("%zzA"), text("%ff%20")];
+        let wanted = [("a text".to_owned(), wanted.map(Some).to_vec())];
+        assert_eq!(found(&config).expect("no errors"), wanted, "{kind}");
+        config.filter = Some("\"my lang\" = 'a/bé' and empty = '' and \"null\" is null".to_owned());
+        assert_eq!(found(&config).expect("no errors"), wanted, "{kind}");
+    }
+}
+
+#[test]
 fn a_missing_column_is_refused_when_the_corpus_is_opened() {
     for (kind, bytes) in files("own", "x") {
         let corpus = Corpus::new([("a/1.json", &bytes)]);

@@ -1,5 +1,6 @@
 //! `where` over the rows of a table. A column that a file lacks is taken from its path, or is null.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ impl RowFilter {
 
     pub(super) fn of_file(self, path: &Path) -> Self {
         let partitions =
-            partitions(path).map(|(name, value)| (name.to_owned(), value.map(str::to_owned))).collect();
+            partitions(path).map(|(name, value)| (name.into_owned(), value.map(Cow::into_owned))).collect();
         Self { partitions, ..self }
     }
 
