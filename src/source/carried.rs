@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use percent_encoding::percent_decode_str;
 
@@ -36,13 +37,15 @@ pub(crate) enum FieldValue {
     Value(ColumnValue),
     /// Text that has no type, as in CSV: `where` reads it as a number beside a number.
     Untyped(Box<str>),
-    /// A list, for example, by its name: `where` can ask only whether it is null.
-    Other(&'static str),
+    /// What has no type here, such as a list, by what it is: it comes along as null, and `where` can ask only whether it
+    /// is null.
+    Other(Cow<'static, str>),
 }
 
 impl FieldValue {
     pub(crate) const NULL: Self = Self::Value(ColumnValue::Null);
-    pub(crate) const TOO_LONG: Self = Self::Other("text longer than max_document_bytes");
+    pub(crate) const TOO_LONG: Self = Self::Other(Cow::Borrowed("text longer than max_document_bytes"));
+    pub(crate) const NOT_UTF8: Self = Self::Other(Cow::Borrowed("bytes that are not UTF-8"));
 
     /// Text without a type. An empty one is null.
     pub(crate) fn untyped(text: &str) -> Self {
@@ -56,7 +59,7 @@ impl FieldValue {
             Self::Value(ColumnValue::Integer(_) | ColumnValue::Float(_)) => Kind::Number,
             Self::Value(ColumnValue::Text(_)) => Kind::Text,
             Self::Untyped(text) => Kind::Constant(text.to_string()),
-            Self::Other(kind) => Kind::Other((*kind).to_owned()),
+            Self::Other(what) => Kind::Other(what.to_string()),
         }
     }
 
@@ -70,18 +73,6 @@ impl FieldValue {
             Self::Other(_) => Scalar::Other,
         }
     }
-
-    fn column(self, name: &str) -> Result<ColumnValue, Problem> {
-        match self {
-            Self::Value(value) => Ok(value),
-            Self::Untyped(text) => Ok(ColumnValue::Text(text)),
-            Self::Other(kind) => Err(Problem::new(
-                0,
-                format!("column {name:?} is {kind}, and only single values come along"),
-                "name a field within it, or another one",
-            )),
-        }
-    }
 }
 
 /// The values that are read beside the texts of a source.
@@ -90,6 +81,8 @@ pub(crate) struct Carried {
     /// Their names: first the columns that come along, then what else the filter looks at.
     names: Arc<[String]>,
     columns: Arc<[String]>,
+    /// How many values of each column came along as null for want of a type.
+    nulls: Box<[AtomicU64]>,
     /// `where`, but that of a table: it filters its rows itself.
     filter: Option<Filter>,
 }
@@ -101,7 +94,8 @@ impl Carried {
         let filter = if is_table { None } else { parse_filter(&format!("source.{index}"), config)? };
         let used = filter.iter().flat_map(Filter::names).filter(|name| !config.columns.contains(name));
         let names = config.columns.iter().chain(used).cloned().collect();
-        Ok(Self { names, columns: config.columns.as_slice().into(), filter })
+        let nulls = config.columns.iter().map(|_| AtomicU64::new(0)).collect();
+        Ok(Self { names, columns: config.columns.as_slice().into(), nulls, filter })
     }
 
     pub(crate) fn names(&self) -> &Arc<[String]> {
@@ -114,11 +108,13 @@ impl Carried {
     }
 
     /// The columns of a record of the file at `path`, or `None` if the filter leaves it out. A value that the record does
-    /// not have is taken from the path, and is null without a partition there.
+    /// not have is taken from the path, and is null without a partition there. One without a type comes along as null:
+    /// `note` gets the number of its column, and what it is.
     pub(crate) fn columns(
         &self,
         values: Vec<Option<FieldValue>>,
         path: &Path,
+        note: impl Fn(usize, &str),
     ) -> Result<Option<CarriedColumns>, Problem> {
         let in_path = |name: &String| {
             let value = partitions(path).find(|(other, _)| other == name).and_then(|(_, value)| value);
@@ -142,8 +138,21 @@ impl Carried {
             }
         }
         let Some(names) = self.come_along() else { return Ok(Some(None)) };
-        let columns = names.iter().zip(values).map(|(name, value)| value.column(name));
-        Ok(Some(Some(Columns::new(names, columns.collect::<Result<_, _>>()?))))
+        let column = |(nth, value)| match value {
+            FieldValue::Value(value) => value,
+            FieldValue::Untyped(text) => ColumnValue::Text(text),
+            FieldValue::Other(what) => {
+                note(nth, &what);
+                ColumnValue::Null
+            }
+        };
+        let columns = values.into_iter().take(names.len()).enumerate().map(column);
+        Ok(Some(Some(Columns::new(names, columns.collect()))))
+    }
+
+    /// Counts a value of column `nth` that came along as null. Returns how many did so far.
+    pub(crate) fn count_null(&self, nth: usize) -> u64 {
+        self.nulls[nth].fetch_add(1, Relaxed) + 1
     }
 
     /// The names of the columns that are read from token shards, if any are.
@@ -170,7 +179,8 @@ impl Carried {
             other => Some(FieldValue::Value(other.clone())),
         };
         let values = stored.iter().flat_map(|columns| columns.iter()).map(field);
-        self.columns(values.collect(), Path::new(""))
+        // All that is stored has a type.
+        self.columns(values.collect(), Path::new(""), |_, _| ())
     }
 
     /// Refuses a column of `source.<index>` that none of the paths has as a partition, for files without fields.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::program::{failure, text};
+use crate::program::{failure, run, said, text};
 
 /// Two directories of records, and a config that asks for some columns.
 fn written(directory: &Path, columns: &str) -> String {
@@ -56,6 +56,37 @@ fn inspect_shows_the_columns_of_each_piece() {
     }
     let config = written(directory.path(), "");
     assert_eq!(columns(&config), [Value::Null, Value::Null, Value::Null]);
+}
+
+#[test]
+fn a_value_without_a_type_is_null_and_said_once_for_each_column() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = written(directory.path(), "columns = [\"lang\", \"tags\", \"n\"]");
+    let lines: String =
+        (0..5).map(|n| format!("{{\"text\": \"{n}\", \"tags\": [{n}], \"n\": {n}e400}}\n")).collect();
+    std::fs::write(directory.path().join("lang=en/a.jsonl"), &lines[lines.find('\n').expect("a line") + 1..])
+        .expect("a file");
+    std::fs::write(directory.path().join("lang=de/b.jsonl"), "{\"text\": \"drei\"}\n").expect("a file");
+    let null = |lang: &str| json!({"lang": lang, "tags": null, "n": null});
+    assert_eq!(columns(&config), [null("de"), null("en"), null("en"), null("en"), null("en")]);
+    let said = said(&run(&["inspect", &config, "-n", "9"]));
+    let [tags, number] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    for (line, what) in
+        [(tags, "column \"tags\" is a list"), (number, "column \"n\" is 1e400, which cannot be read")]
+    {
+        let parts = [
+            "WARN",
+            what,
+            "it is null in batches",
+            "name a field within it",
+            "lang=en/a.jsonl",
+            "line=1",
+            "byte=0",
+        ];
+        for part in parts {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+    }
 }
 
 #[test]

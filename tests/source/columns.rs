@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, BinaryArray, Date32Array, Decimal128Array, Decimal256Array, DictionaryArray, Float32Array,
-    Int64Array, ListArray, StringArray, TimestampMicrosecondArray, UInt64Array,
+    Int64Array, StringArray, TimestampMicrosecondArray, UInt64Array,
 };
 use arrow_buffer::i256;
 use futures::StreamExt;
@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 
 use crate::chats_in_files::{TEMPLATES, shard, table};
 use crate::corpus::{Corpus, run};
+
+mod order;
 
 fn text(text: &str) -> ColumnValue {
     ColumnValue::Text(text.into())
@@ -217,30 +219,6 @@ fn values_of_tables_keep_their_types() {
 }
 
 #[test]
-fn a_column_of_lists_is_refused_when_a_table_is_opened() {
-    let tags = ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1)])]);
-    let texts: ArrayRef = Arc::new(StringArray::from(vec!["0"]));
-    for kind in [SourceKind::Parquet, SourceKind::Arrow] {
-        let corpus =
-            Corpus::new([("1", table(kind, &[("text", texts.clone()), ("tags", Arc::new(tags.clone()))]))]);
-        let config = SourceConfig { columns: names(&["tags"]), ..source(&corpus, kind) };
-        let error = run(async { Source::open(&[config]).await }).expect_err("a refusal").to_string();
-        assert!(error.contains("column \"tags\" is List("), "{error}");
-        assert!(
-            error.ends_with("and only single values come along; name a field within it, or another one"),
-            "{error}"
-        );
-    }
-    let corpus = Corpus::new([("1", shard(&["text", "x"], &["str", "ndarray"], &[names(&["a", "b"])]))]);
-    let config = SourceConfig { columns: names(&["x"]), ..source(&corpus, SourceKind::Mds) };
-    let error = run(async { Source::open(&[config]).await }).expect_err("a refusal").to_string();
-    assert!(
-        error.contains("column \"x\" is ndarray, which has no single values; name a column of text"),
-        "{error}"
-    );
-}
-
-#[test]
 fn what_does_not_fit_is_the_problem_of_its_record() {
     let line =
         |n: &str| format!("{{\"text\": \"text of {}\", \"n\": {n}, \"tags\": [1]}}\n", n.trim_matches('"'));
@@ -259,18 +237,6 @@ fn what_does_not_fit_is_the_problem_of_its_record() {
     );
     config.on_error = OnError::Skip(1);
     assert_eq!(texts(&config), ["text of 5"]);
-    config.filter = Some("tags is null".to_owned());
-    assert_eq!(texts(&config), ["without"]);
-    config.columns = names(&["tags"]);
-    config.filter = None;
-    config.on_error = OnError::Fail;
-    let problem = format!(
-        "{path}:1 (byte 0): column \"tags\" is a list, and only single values come along; name a field within it, or \
-         another one, or let"
-    );
-    let error = refused(&config);
-    assert!(error.starts_with(&problem), "{error}");
-    // Of what is left out, nothing else is looked at.
     config.filter = Some("tags is null".to_owned());
     assert_eq!(texts(&config), ["without"]);
 
@@ -311,11 +277,14 @@ fn a_value_is_not_cut() {
         let mut config = source(&corpus, kind);
         config.columns = names(&["own"]);
         config.max_document_bytes = millstream::config::ByteCount(100);
-        let error = refused(&config);
-        assert!(
-            error.contains("column \"own\" is text longer than max_document_bytes, and only"),
-            "{kind}: {error}"
+        assert_eq!(
+            found(&config).expect("no errors"),
+            [("a text".to_owned(), vec![Some(ColumnValue::Null)])],
+            "{kind}"
         );
+        config.filter = Some("own = 'x'".to_owned());
+        let error = refused(&config);
+        assert!(error.contains("is a value of text longer than max_document_bytes, and"), "{kind}: {error}");
         // One that is too long as a document is skipped as it is without a filter.
         config.field = Some("own".to_owned());
         config.oversize = Oversize::Skip;

@@ -200,21 +200,21 @@ pub(crate) fn with_schema(kind: SourceKind, batch: &RecordBatch) -> Vec<u8> {
 }
 
 /// A shard of MosaicML's, of columns with these names and encodings.
-pub(crate) fn shard(names: &[&str], encodings: &[&str], rows: &[Vec<String>]) -> Vec<u8> {
+pub(crate) fn shard(names: &[&str], encodings: &[&str], rows: &[Vec<impl AsRef<[u8]>>]) -> Vec<u8> {
     let sizes = vec![Value::Null; names.len()];
     let about =
         json!({ "column_names": names, "column_encodings": encodings, "column_sizes": sizes }).to_string();
     let mut offset = 4 * (rows.len() + 2) + about.len();
     let mut bytes = vec![rows.len() as u32, offset as u32];
     for row in rows {
-        offset += row.iter().map(|cell| 4 + cell.len()).sum::<usize>();
+        offset += row.iter().map(|cell| 4 + cell.as_ref().len()).sum::<usize>();
         bytes.push(offset as u32);
     }
     let mut bytes: Vec<u8> = bytes.into_iter().flat_map(u32::to_le_bytes).collect();
     bytes.extend(about.bytes());
     for row in rows {
-        row.iter().for_each(|cell| bytes.extend((cell.len() as u32).to_le_bytes()));
-        row.iter().for_each(|cell| bytes.extend(cell.bytes()));
+        row.iter().for_each(|cell| bytes.extend((cell.as_ref().len() as u32).to_le_bytes()));
+        row.iter().for_each(|cell| bytes.extend(cell.as_ref()));
     }
     bytes
 }

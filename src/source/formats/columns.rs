@@ -16,7 +16,7 @@ use crate::config::{SampleConfig, SourceConfig};
 use crate::error::{Error, Result, panic_message};
 use crate::source::carried::{FieldValue, Metadata, parse_filter};
 use crate::source::excerpt::{excerpt, listed};
-use crate::source::filter::{Kind, Scalar};
+use crate::source::filter::Scalar;
 use crate::source::problem::Problem;
 use crate::source::window::Window;
 
@@ -33,7 +33,7 @@ mod value;
 
 use absent::Absent;
 pub(crate) use arrow::ArrowFormat;
-use cell::{cell, kind};
+use cell::cell;
 use filter::RowFilter;
 pub(crate) use parquet::ParquetFormat;
 
@@ -91,19 +91,12 @@ impl Columns {
         self.filter.iter().flat_map(RowFilter::names).chain(&*self.carried)
     }
 
-    /// Refuses a table without the text or weights, without any column of a record, or with another type in them, in
-    /// the columns of `where` or in those that come along.
+    /// Refuses a table without the text or weights, without any column of a record, or with another type in them or in
+    /// the columns of `where`.
     fn check(&self, path: &Path, schema: &Schema) -> Result<()> {
         let refuse = |problem: String| Error::Corpus { problem: format!("{}: {problem}", path.display()) };
         let find = |name: &str| data_type(schema, name).map(drop).map_err(&refuse);
         self.absent.note(path, self.looked_for(), find);
-        let several = |name: &String| match data_type(schema, name).map(kind) {
-            Ok(Kind::Other(of)) => Some(format!(
-                "column {name:?} is {of}, and only single values come along; name a field within it, or another one"
-            )),
-            _ => None,
-        };
-        self.carried.iter().find_map(several).map_or(Ok(()), |problem| Err(refuse(problem)))?;
         match &self.wanted {
             Wanted::Text(name) => {
                 let text = data_type(schema, name).map_err(&refuse)?;
@@ -140,8 +133,7 @@ impl Columns {
         };
         let wanted = self.filter.as_ref().map(|filter| filter.rows(batch)).transpose();
         let wanted = wanted.map_err(|problem| format!("where: {problem}"))?;
-        let named = self.carried.iter().map(|name| (name.clone(), column(batch, name).ok()));
-        let carried = named.collect();
+        let carried = self.carried.iter().map(|name| column(batch, name).ok()).collect();
         Ok(Rows { cells, len: batch.num_rows(), max: self.max, weights, wanted, carried })
     }
 }
@@ -155,8 +147,8 @@ struct Rows {
     weights: Option<(ArrayRef, SampleConfig)>,
     /// For each row, whether it passes the filter.
     wanted: Option<Vec<bool>>,
-    /// The names of the columns that come along, and those that the table has.
-    carried: Vec<(String, Option<ArrayRef>)>,
+    /// The columns that come along; `None` for one that the table lacks.
+    carried: Vec<Option<ArrayRef>>,
 }
 
 /// The columns of one batch that its documents are in.
@@ -225,12 +217,11 @@ impl Rows {
 
     /// What a row says beside its text, or the problem of that.
     fn metadata(&self, index: usize) -> Result<Metadata, String> {
-        let value = |(name, column): &(String, Option<ArrayRef>)| {
-            let value = column.as_ref().map(|column| value::value(column, index)).transpose();
-            let value = value.map_err(|what| format!("column {name:?} holds {what}"))?;
-            Ok(value.map(FieldValue::Value))
+        let value = |column: &ArrayRef| match value::value(column, index) {
+            Ok(value) => FieldValue::Value(value),
+            Err(what) => FieldValue::Other(what.into()),
         };
-        let values = self.carried.iter().map(value).collect::<Result<_, String>>()?;
+        let values = self.carried.iter().map(|column| column.as_ref().map(value)).collect();
         Ok(Metadata { share: self.share(index)?, values })
     }
 

@@ -317,13 +317,13 @@ impl CsvTable {
             let remedy = "mend the record, or say with csv = { … } how the table is written";
             return window.refuse_record(from, next, Problem::new(0, what, remedy));
         }
-        match self.metadata() {
-            Ok(metadata) => match (&self.csv.wanted, &self.held[..self.document]) {
+        match self.share() {
+            Ok(share) => match (&self.csv.wanted, &self.held[..self.document]) {
                 (Wanted::Text(_), [NamedField { field: Field { bytes, len }, .. }]) => {
-                    window.record(from, next, bytes, *len, metadata);
+                    window.record(from, next, bytes, *len, self.metadata(share));
                 }
                 _ => match self.object() {
-                    Ok((bytes, len)) => window.record(from, next, &bytes, len, metadata),
+                    Ok((bytes, len)) => window.record(from, next, &bytes, len, self.metadata(share)),
                     Err(problem) => window.refuse_record(from, next, problem),
                 },
             },
@@ -352,18 +352,18 @@ impl CsvTable {
         Ok((bytes, len))
     }
 
-    /// What the record says beside its text, or the problem of that.
-    fn metadata(&self) -> Result<Metadata, String> {
-        let values = self.values.iter().map(|nth| nth.map(|nth| self.value(&self.held[nth])).transpose());
-        Ok(Metadata { share: self.share()?, values: values.collect::<Result<_, _>>()? })
+    /// What the record says beside its text.
+    fn metadata(&self, share: f64) -> Metadata {
+        let values = self.values.iter().map(|nth| nth.map(|nth| self.value(&self.held[nth].field)));
+        Metadata { share, values: values.collect() }
     }
 
-    fn value(&self, NamedField { name, field, .. }: &NamedField) -> Result<FieldValue, String> {
-        if field.len > self.csv.max as u64 {
-            return Ok(FieldValue::TOO_LONG);
+    fn value(&self, field: &Field) -> FieldValue {
+        match str::from_utf8(&field.bytes) {
+            _ if field.len > self.csv.max as u64 => FieldValue::TOO_LONG,
+            Ok(text) => FieldValue::untyped(text),
+            Err(_) => FieldValue::NOT_UTF8,
         }
-        let text = utf8(&field.bytes).map_err(|problem| format!("column {name:?}: {}", problem.what))?;
-        Ok(FieldValue::untyped(text))
     }
 
     /// The share of epochs that include the record's document, or the problem of its weight.

@@ -4,7 +4,7 @@ mod fields;
 mod flat;
 mod values;
 
-pub(crate) use values::values;
+pub(crate) use values::{value_in_json, values};
 
 use crate::config::{Oversize, SourceConfig};
 use crate::source::json_path::Json;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::decode::{Bound, Text, utf8, values};
+use super::decode::{Bound, Text, utf8, value_in_json};
 use super::format::{Format, Opened, Unopened};
 use super::records::{Records, Stop, take_each};
 use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, write_text};
@@ -136,15 +136,15 @@ fn value_column(name: &str, samples: &Samples) -> Result<Option<ValueColumn>> {
     let encoding = samples.encodings[column].as_str();
     let path = match (encoding, path) {
         ("json", path) => Some(path.map_or_else(FieldPath::whole, FieldPath::new)),
-        (_, None) if value::is_single(encoding) => None,
-        _ => {
+        (_, None) => None,
+        (_, Some(_)) => {
             return Err(samples.refuse(&format!(
-                "column {name:?} is {}, which has no single values; name a column of text, of numbers or of json",
+                "column {name:?} leads into {}, which has no columns; name a whole column, or a field of json",
                 excerpt(encoding)
             )));
         }
     };
-    Ok(Some(ValueColumn { column, name: name.to_owned(), path }))
+    Ok(Some(ValueColumn { column, path }))
 }
 
 /// The column of the text, and the path of the text within it.
@@ -278,21 +278,16 @@ impl Samples {
         Ok((self.read(from, held(len))?, len))
     }
 
-    /// The value in a column of sample `number`; `None` if its JSON has no such field.
-    fn value(&mut self, number: u64, of: &ValueColumn, bound: Bound) -> Result<Option<FieldValue>, Unread> {
-        let (bytes, len) = self.bytes(number, of.column, |len| bound.held(len))?;
-        if bound.is_exceeded(len) {
-            return Ok(Some(FieldValue::TOO_LONG));
-        }
-        let found = match &of.path {
-            None => value::value(&self.encodings[of.column], &bytes).map(Some),
-            Some(path) => utf8(&bytes)
-                .and_then(|json| values(json, std::slice::from_ref(path)))
-                .map(|found| found.into_iter().next().flatten())
-                .map_err(|problem| problem.what),
-        };
-        let remedy = "mend the sample, or name another column";
-        found.map_err(|what| Problem::new(0, format!("column {:?}: {what}", of.name), remedy).into())
+    /// The value in a column of sample `number`; `None` if its JSON has no such field. Damage there is no damage of the
+    /// text.
+    fn value(&mut self, number: u64, of: &ValueColumn, bound: Bound) -> Result<Option<FieldValue>> {
+        let bytes = Unread::split(self.bytes(number, of.column, |len| bound.held(len)))?;
+        Ok(match (bytes, &of.path) {
+            (Err(problem), _) => Some(FieldValue::Other(format!("damaged ({})", problem.what).into())),
+            (Ok((_, len)), _) if bound.is_exceeded(len) => Some(FieldValue::TOO_LONG),
+            (Ok((bytes, _)), None) => Some(value::value(&self.encodings[of.column], &bytes)),
+            (Ok((bytes, _)), Some(path)) => value_in_json(&bytes, path),
+        })
     }
 
     fn read(&mut self, from: u64, n: u64) -> Result<Vec<u8>, Unread> {
@@ -319,7 +314,6 @@ struct Shard {
 #[derive(Debug)]
 struct ValueColumn {
     column: usize,
-    name: String,
     /// Where the value is in its JSON, if it is that.
     path: Option<FieldPath>,
 }

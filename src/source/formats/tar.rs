@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tar::{Archive, Entry, EntryType};
 
-use super::decode::{Bound, Text, utf8, values};
+use super::decode::{Bound, Text, value_in_json};
 use super::format::{Format, Opened, Unopened};
 use super::records::{Records, Stop};
 use super::wanted::Wanted;
@@ -153,8 +153,8 @@ struct Sample {
     /// Its text, and whether that is all of a member and not a field of its JSON.
     found: Option<(bool, MemberText)>,
     record: Members,
-    /// The values beside it, or why one of them cannot be read.
-    values: Result<Vec<Option<FieldValue>>, Problem>,
+    /// The values beside it.
+    values: Vec<Option<FieldValue>>,
 }
 
 enum Member {
@@ -193,8 +193,8 @@ impl Records for Samples {
             let (wanted, values) = (self.tar.wants(&extension), self.tar.values_in(&extension));
             let is_wanted = wanted.is_some() || !values.is_empty();
             let is_link = kind.is_hard_link() || kind.is_symlink();
-            let has_text = is_wanted && (kind.is_gnu_sparse() || is_link);
-            if !(kind.is_file() || kind.is_contiguous() || has_text) {
+            // Links begin samples too, so that it does not matter which members are wanted.
+            if !(kind.is_file() || kind.is_contiguous() || kind.is_gnu_sparse() || is_link) {
                 continue;
             }
             members += 1;
@@ -209,7 +209,7 @@ impl Records for Samples {
                     return Ok(Stop::At(at));
                 }
                 let (found, record) = (None, Members::default());
-                let values = Ok(vec![None; self.tar.values.len()]);
+                let values = vec![None; self.tar.values.len()];
                 sample = Some(Sample { key: key.to_vec(), start: at, found, record, values });
             }
             let Some(sample) = sample.as_mut().filter(|_| is_wanted) else { continue };
@@ -219,7 +219,7 @@ impl Records for Samples {
                 Err(e) => break (at, Some(e)),
             };
             for (nth, path) in values {
-                sample.note(nth, &self.tar.values[nth], path, &member, self.tar.bound);
+                sample.values[nth] = value(path, &member, self.tar.bound);
             }
             match wanted {
                 Some(Member::Text(json)) => {
@@ -300,38 +300,28 @@ impl Sample {
         self.found = Some(found);
     }
 
-    /// Notes value `nth`, with this name, of a member: the one at a path in its JSON, or all of it as text.
-    fn note(&mut self, nth: usize, name: &str, path: Option<FieldPath>, member: &MemberText, bound: Bound) {
-        let found = match (member, path) {
-            (Err(problem), _) => Err(problem.clone()),
-            (Ok((_, len)), _) if bound.is_exceeded(*len) => Ok(Some(FieldValue::TOO_LONG)),
-            (Ok((bytes, _)), None) => utf8(bytes).map(|text| Some(FieldValue::untyped(text))),
-            (Ok((bytes, _)), Some(path)) => utf8(bytes)
-                .and_then(|json| values(json, &[path]))
-                .map(|found| found.into_iter().next().flatten()),
-        };
-        match (found, &mut self.values) {
-            (Ok(value), Ok(values)) => values[nth] = value,
-            (Err(Problem { what, remedy, .. }), Ok(_)) => {
-                self.values = Err(Problem::new(0, format!("column {name:?}: {what}"), remedy));
-            }
-            (_, Err(_)) => {}
-        }
-    }
-
     /// Appends the sample's document, if it has one: a sample without the members has none. The next one begins at
     /// `next`.
     fn append(self, next: u64, bound: Bound, window: &mut Window) {
         let text = self.found.map_or_else(|| self.record.record(bound), |(_, found)| found);
-        let found = text.and_then(|text| match self.values {
-            Err(problem) if !text.0.is_empty() => Err(problem),
-            values => Ok((text, values.unwrap_or_default())),
-        });
-        match found {
-            Ok(((text, len), values)) => {
-                window.record(self.start, next, &text, len, Metadata { values, ..Metadata::default() });
+        match text {
+            Ok((text, len)) => {
+                let metadata = Metadata { values: self.values, ..Metadata::default() };
+                window.record(self.start, next, &text, len, metadata);
             }
             Err(problem) => window.refuse_record(self.start, next, problem),
+        }
+    }
+}
+
+/// A value of a member: the one at a path in its JSON, or all of it as text. `None` if its JSON has no such field.
+fn value(path: Option<FieldPath>, member: &MemberText, bound: Bound) -> Option<FieldValue> {
+    match (member, path) {
+        (Err(_), _) => Some(FieldValue::Other("a link or a sparse member".into())),
+        (Ok((_, len)), _) if bound.is_exceeded(*len) => Some(FieldValue::TOO_LONG),
+        (Ok((bytes, _)), Some(path)) => value_in_json(bytes, &path),
+        (Ok((bytes, _)), None) => {
+            Some(str::from_utf8(bytes).map_or(FieldValue::NOT_UTF8, FieldValue::untyped))
         }
     }
 }

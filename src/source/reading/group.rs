@@ -396,7 +396,30 @@ impl Grouper {
             Some(known) => known.values.clone(),
             None => texts.values(bytes, place.format)?,
         };
-        place.format.carried.columns(values, self.corpus.files.path(place.split.file))
+        let path = self.corpus.files.path(place.split.file);
+        place.format.carried.columns(values, path, |nth, what| self.note_null(place, nth, what))
+    }
+
+    /// Says that a value of column `nth` came along as null. Many may, so only the first of each column is a warning.
+    fn note_null(&self, place: &FoundFrame<'_>, nth: usize, what: &str) {
+        if !self.logs {
+            return;
+        }
+        let carried = &place.format.carried;
+        let (name, count, byte) =
+            (&carried.names()[nth], carried.count_null(nth), place.framed.frame.start.byte);
+        let (path, line) = self.place(place, 0);
+        let (path, line) = (path.display(), Some(line).filter(|line| *line > 0));
+        match count {
+            1 => tracing::warn!(
+                %path, line, byte, column = %name,
+                "column {name:?} is {what}: it is null in batches; name a field within it, or remove it from columns; \
+                 others like it are counted, and logged as debug messages"
+            ),
+            _ => {
+                tracing::debug!(%path, line, byte, column = %name, count, "a value is null in batches: it is {what}")
+            }
+        }
     }
 
     /// Appends the documents of a record, which was appended to the texts last and has these columns. Returns how many it

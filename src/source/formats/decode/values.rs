@@ -1,42 +1,55 @@
 //! Reads named values out of a JSON object, wherever they are in it.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
 use super::fields::{broken, finite};
 use crate::document::ColumnValue;
 use crate::source::carried::FieldValue;
+use crate::source::excerpt::excerpt;
 use crate::source::json_path::FieldPath;
 use crate::source::problem::Problem;
 
 /// The value at each path; `None` where the object has no such field. As for the text, a key with the whole name comes
 /// before what its dots lead to, and of equal keys the last counts. `NaN` and the infinities, which are no JSON, are
-/// null. All of the line must be JSON; a blank one has no values.
+/// null. All of the line must be JSON; a blank one has no values. A value that is JSON and cannot be read, such as `1e400`,
+/// is an [`Other`](FieldValue::Other) one: whoever reads the text does not look at it either.
 pub(crate) fn values(line: &str, paths: &[FieldPath]) -> Result<Vec<Option<FieldValue>>, Problem> {
     if paths.is_empty() || line.trim_ascii().is_empty() {
         return Ok(Vec::new());
     }
-    let read = |line: &str, empty_list| {
+    let read = |line: &str, empty_list, is_lenient| {
         let mut found: Vec<Found> = paths.iter().map(|_| Found::default()).collect();
         let wanted = paths.iter().enumerate().map(|(nth, path)| Way {
             nth,
             name: Some(&path.name),
             rest: &path.parts,
         });
-        let seed = Values { ways: wanted.collect(), empty_list, found: &mut found };
+        let seed = Values { ways: wanted.collect(), empty_list, is_lenient, found: &mut found };
         let mut json = serde_json::Deserializer::from_str(line);
         let read = seed.deserialize(&mut json).and_then(|()| json.end());
         read.map(|()| found).map_err(|error| broken(line, &error))
     };
-    let found = read(line, LIST).or_else(|problem| match finite(line) {
-        Some(line) => read(&line, FieldValue::NULL),
-        None => Err(problem),
+    let found = read(line, LIST, false).or_else(|_| match finite(line) {
+        Some(line) => read(&line, FieldValue::NULL, true),
+        None => read(line, LIST, true),
     })?;
     Ok(found.into_iter().map(|found| found.value).collect())
 }
 
-const LIST: FieldValue = FieldValue::Other("a list");
+/// The value at a path in bytes that are JSON by themselves; `None` where they have no such field.
+pub(crate) fn value_in_json(json: &[u8], path: &FieldPath) -> Option<FieldValue> {
+    let Ok(json) = str::from_utf8(json) else { return Some(FieldValue::NOT_UTF8) };
+    match values(json, std::slice::from_ref(path)) {
+        Ok(found) => found.into_iter().next().flatten(),
+        Err(_) => Some(FieldValue::Other("JSON that cannot be read".into())),
+    }
+}
+
+const LIST: FieldValue = FieldValue::Other(Cow::Borrowed("a list"));
 
 /// What was found on the way to a column.
 #[derive(Debug, Default)]
@@ -60,10 +73,24 @@ struct Values<'a, 'b> {
     ways: Vec<Way<'a>>,
     /// What an empty list stands for.
     empty_list: FieldValue,
+    /// Whether a value that cannot be read is noted as such. It is looked at twice then.
+    is_lenient: bool,
     found: &'b mut [Found],
 }
 
 impl<'a> Values<'a, '_> {
+    /// Looks into JSON, or notes on all ways that it cannot be read.
+    fn look_into(self, json: &str) {
+        let numbers: Vec<usize> = self.ways.iter().map(|way| way.nth).collect();
+        let inner = Values { found: &mut *self.found, ..self };
+        if inner.deserialize(&mut serde_json::Deserializer::from_str(json)).is_err() {
+            let what = format!("{}, which cannot be read", excerpt(json));
+            for nth in numbers {
+                self.found[nth].value = Some(FieldValue::Other(what.clone().into()));
+            }
+        }
+    }
+
     /// Notes a value on the ways that end here.
     fn note<E>(self, value: FieldValue) -> Result<(), E> {
         for way in self.ways.iter().filter(|way| way.rest.is_empty()) {
@@ -109,16 +136,20 @@ impl<'de> Visitor<'de> for Values<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             let ways = self.through(&key);
             if ways.is_empty() {
                 map.next_value::<IgnoredAny>()?;
-            } else {
-                let empty_list = self.empty_list.clone();
-                map.next_value_seed(Values { ways, empty_list, found: &mut *self.found })?;
+                continue;
+            }
+            let (empty_list, is_lenient) = (self.empty_list.clone(), self.is_lenient);
+            let inner = Values { ways, empty_list, is_lenient, found: &mut *self.found };
+            match is_lenient {
+                true => inner.look_into(map.next_value::<&RawValue>()?.get()),
+                false => map.next_value_seed(inner)?,
             }
         }
-        self.note(FieldValue::Other("an object"))
+        self.note(FieldValue::Other("an object".into()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
