@@ -30,7 +30,7 @@
 //!
 //! | floor | what |
 //! |---|---|
-//! | [`verify`], [`prove`] | the laws, proved on a config by child processes; what is learned from, proved batch by batch |
+//! | [`verify`], [`prove`], [`when`] | the laws, proved on a config by child processes; what is learned from, proved batch by batch; in which batches of a run a document was |
 //! | [`prelude`] | what a program needs, in one import |
 //! | [`prepare`] | token shards made ahead, and exchanged with other programs |
 //! | [`loader`] | config and cursor → a stream of batches |
@@ -102,6 +102,7 @@ pub mod tokenizer;
 pub mod trail;
 mod user_cache;
 pub mod verify;
+pub mod when;
 pub mod world;
 #[doc(hidden)]
 pub mod writable;

@@ -41,6 +41,7 @@ mod tokenizer;
 
 use assemble::BatchStream;
 pub use builder::LoaderBuilder;
+pub(crate) use chains::interleave;
 pub use check::{Checked, CheckedSource, CheckedTask, CheckedTokenizer, check};
 pub use custom::{DocumentStream, SequenceStream, TokenStream};
 pub use fingerprint::explain;

@@ -16,7 +16,7 @@
 //!
 //! | floor | what |
 //! |---|---|
-//! | `facts`, `record`, `describe` | the facts about a source that the rest of the crate asks for; single records, read again; descriptions of paths |
+//! | `facts`, `record`, `places`, `describe` | the facts about a source that the rest of the crate asks for; single records, read again; where documents stand in files and epochs; descriptions of paths |
 //! | `reading` | a lane: from its splits to documents with their cursors |
 //! | `lane` | the part of a corpus that a stream reads |
 //! | `catalog` | paths, dataset directories, files and their splits, how splits are dealt, the hold-out |
@@ -57,6 +57,7 @@ mod interleave;
 mod json_path;
 mod lane;
 mod layout;
+mod places;
 mod problem;
 mod reading;
 mod record;
@@ -74,6 +75,7 @@ pub use describe::{RecordsFound, extension, recognize};
 pub(crate) use excerpt::{excerpt, listed};
 pub(crate) use formats::mds::TokenShard;
 pub use lane::Lane;
+pub(crate) use places::{EpochPlace, Fate, Named, UpTo};
 pub(crate) use reading::documents::AHEAD;
 pub use reading::documents::Documents;
 pub(crate) use reading::splits::{SplitDocument, SplitItem, SplitReader};

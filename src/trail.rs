@@ -81,6 +81,19 @@ impl Trail {
     }
 }
 
+/// Returns all cursors of the trail at `path`: none if there is no trail.
+///
+/// # Errors
+/// As [`nearest`].
+pub fn all(path: impl AsRef<Path>) -> Result<Vec<Cursor>> {
+    let (path, mut cursors) = (path.as_ref(), Vec::new());
+    walk(path, |entry| {
+        cursors.push(entry.whole(path)?);
+        Ok(true)
+    })?;
+    Ok(cursors)
+}
+
 /// Returns the last cursor in the trail at `path` that has at most `batch` batches before it, or `None` if
 /// there is no such cursor or no trail.
 ///
@@ -94,6 +107,7 @@ pub fn nearest(path: impl AsRef<Path>, batch: u64) -> Result<Option<Cursor>> {
 /// A cursor of a trail.
 #[derive(Default)]
 struct TrailEntry {
+    batch: u64,
     /// The line that holds its fingerprint.
     header: Vec<u8>,
     cursor: Vec<u8>,
@@ -126,13 +140,28 @@ impl TrailEntry {
 
 /// Finds the last cursor with at most `batch` batches before it, in whole lines only.
 fn find(path: &Path, batch: u64) -> Result<Option<TrailEntry>> {
+    let mut found = None;
+    walk(path, |entry| {
+        let is_wanted = entry.batch <= batch;
+        if is_wanted {
+            let found = found.get_or_insert_with(TrailEntry::default);
+            std::mem::swap(found, entry);
+            entry.header.clone_from(&found.header);
+        }
+        Ok(is_wanted)
+    })?;
+    Ok(found)
+}
+
+/// Goes through the cursors of a trail, in whole lines only, until `goes_on` does not.
+fn walk(path: &Path, mut goes_on: impl FnMut(&mut TrailEntry) -> Result<bool>) -> Result<()> {
     let fail = |e| Error::io(path, "read the trail", e);
     let mut file = match File::open(path) {
         Ok(file) => BufReader::new(file),
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(fail(e)),
     };
-    let (mut text, mut end, mut found, mut header) = (Vec::new(), 0, None, None);
+    let (mut text, mut entry, mut end) = (Vec::new(), TrailEntry::default(), 0);
     for number in 1.. {
         text.clear();
         end += file.read_until(b'\n', &mut text).map_err(fail)? as u64;
@@ -140,18 +169,17 @@ fn find(path: &Path, batch: u64) -> Result<Option<TrailEntry>> {
             break;
         }
         let line: Line = serde_json::from_slice(&text).map_err(|e| damaged(path, number, &e))?;
-        match line.batch {
-            None => header = Some(std::mem::take(&mut text)),
-            Some(at) if at > batch => break,
-            Some(_) => {
-                let found = found.get_or_insert_with(TrailEntry::default);
-                std::mem::swap(&mut found.cursor, &mut text);
-                found.header = header.take().unwrap_or_else(|| std::mem::take(&mut found.header));
-                (found.line, found.end) = (number, end);
-            }
+        let Some(batch) = line.batch else {
+            entry.header.clone_from(&text);
+            continue;
+        };
+        std::mem::swap(&mut entry.cursor, &mut text);
+        (entry.batch, entry.line, entry.end) = (batch, number, end);
+        if !goes_on(&mut entry)? {
+            break;
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 fn damaged(path: &Path, line: u64, error: &serde_json::Error) -> Error {

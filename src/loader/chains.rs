@@ -195,7 +195,7 @@ impl Chain<'_> {
 }
 
 /// How many splits of a source a lane reads side by side.
-pub(super) fn interleave(pipeline: &PipelineConfig, side: Side, source: &Source) -> usize {
+pub(crate) fn interleave(pipeline: &PipelineConfig, side: Side, source: &Source) -> usize {
     match side {
         Side::HeldOut => source.interleave_of_sample(),
         Side::Train if pipeline.shuffle_splits => source.interleave(pipeline.waiting(), pipeline.lanes()),

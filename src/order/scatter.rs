@@ -53,6 +53,25 @@ impl Scatter {
         item
     }
 
+    /// The place of `item`, which must be less than the length: [`at`](Self::at) of it is the item.
+    pub(crate) fn place_of(&self, item: u64) -> u64 {
+        debug_assert!(item < self.len, "item {item} of {}", self.len);
+        let mut place = self.pass_back(item);
+        while place >= self.len {
+            place = self.pass_back(place);
+        }
+        place
+    }
+
+    fn pass_back(&self, item: u64) -> u64 {
+        let (mut high, mut low) = (item >> self.shift, item & self.low);
+        for [of_high, of_low] in self.keys.iter().rev() {
+            low = (low ^ mixed(high ^ of_low)) & self.low;
+            high = (high ^ mixed(low ^ of_high)) & self.high;
+        }
+        (high << self.shift) | low
+    }
+
     fn pass(&self, item: u64) -> u64 {
         let (mut high, mut low) = (item >> self.shift, item & self.low);
         for [of_high, of_low] in &self.keys {
@@ -86,6 +105,8 @@ mod tests {
         let lens = (1..=18).flat_map(|power| (1_u64 << power) - 1..=(1 << power) + 1);
         for len in (0..70).chain(lens) {
             let mut items = all("once", &[len], len);
+            let scatter = Scatter::new("once", &[len], len);
+            assert!((0..).zip(&items).all(|(place, item)| scatter.place_of(*item) == place), "{len}");
             items.sort_unstable();
             assert!(items.into_iter().eq(0..len), "{len}");
         }

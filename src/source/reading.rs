@@ -21,7 +21,7 @@
 
 mod begin;
 pub(super) mod cached;
-mod document_order;
+pub(super) mod document_order;
 pub(super) mod documents;
 pub(super) mod framed;
 mod gather;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::corpus::{all, block_on, configs, corpora, open, reread};
 
 /// Configs whose batches have a budget.
-fn budgets() -> impl Strategy<Value = Config> {
+pub(crate) fn budgets() -> impl Strategy<Value = Config> {
     let buckets = prop::collection::btree_set(1_usize..40, 0..4);
     (configs(), buckets, 1_usize..5, 1_usize..80).prop_map(|(mut config, buckets, factor, window)| {
         let pipeline = &mut config.pipeline;

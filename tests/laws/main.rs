@@ -47,5 +47,7 @@ mod trail;
 mod validation;
 /// The library's own proof, which starts this program as its children.
 mod verify;
+/// In which batches of a run a document was.
+mod when;
 /// The law of the world: any number of ranks makes the rows of one process.
 mod world;

@@ -18,7 +18,7 @@ use crate::corpus::{all, block_on, configs, corpora, digests, open, resumes, rul
 use crate::order::deliveries;
 
 /// The config that shuffles all documents of token shards of `text`, which are made in `directory`.
-fn shuffled(mut text: Config, directory: &Path, split: u64) -> Config {
+pub(crate) fn shuffled(mut text: Config, directory: &Path, split: u64) -> Config {
     text.tokenizer.kind = TokenizerKind::Bytes;
     text.sources.iter_mut().for_each(|source| source.split = Some(ByteCount(split)));
     text.pipeline.shuffle_splits = true;

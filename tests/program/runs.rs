@@ -20,6 +20,7 @@ mod settings;
 mod stops;
 mod tensorboard;
 mod views;
+mod when;
 
 /// A model that is far too small, so that a step takes milliseconds.
 const CONFIG: &str = r#"

@@ -63,6 +63,8 @@ mod trace;
 #[cfg(feature = "train")]
 mod train;
 mod verify;
+#[cfg(feature = "train")]
+mod when;
 mod words;
 
 use failure::Failure;
@@ -168,6 +170,10 @@ enum Command {
     /// Account for each document and id: learned, masked, skipped.
     #[command(after_help = ledger::HELP)]
     Ledger(ledger::LedgerArgs),
+    #[cfg(feature = "train")]
+    /// Say in which steps a run was trained on a document.
+    #[command(after_help = when::HELP)]
+    When(when::WhenArgs),
     /// Show cursors, and merge the cursors of several ranks.
     #[command(subcommand, after_help = cursor::HELP)]
     Cursor(cursor::CursorCommand),
@@ -422,6 +428,8 @@ fn execute(args: Args) -> ExitCode {
             Command::Cursor(command) => cursor::run(command, json)?,
             Command::Ledger(args) => ledger::run(args, json).await?,
             Command::Inspect(args) => inspect::run(args, json).await?,
+            #[cfg(feature = "train")]
+            Command::When(args) => return Ok(when::run(args, json).await?),
             Command::Verify(args) => return verify::run(args, json).await,
             Command::Config(command) => config::run(&command, json)?,
             Command::Completions(args) => completions::run(&args, json)?,

@@ -229,15 +229,23 @@ impl RunDirectory {
         Ok(last_ones(all, HashSet::new(), |(step, setting)| (*step, key_of(setting))))
     }
 
-    /// The configs of the run, as TOML, each with the first step that it holds for.
-    fn configs(&self) -> Result<Vec<(u64, String)>> {
+    /// The configs of the run, each with the step that it continued from, the first with 0.
+    ///
+    /// # Errors
+    /// As [`config`](Self::config).
+    pub fn sessions(&self) -> Result<Vec<(u64, RunConfig)>> {
         let resumed = ResumeSettings::load(self.settings())?.in_force(u64::MAX);
         let steps: BTreeSet<u64> = [0].into_iter().chain(resumed.iter().map(|(step, _)| *step)).collect();
-        let toml = |step| {
-            let toml = toml::to_string_pretty(&self.config_at(step, &[])?);
+        steps.into_iter().map(|step| Ok((step, self.config_at(step, &[])?))).collect()
+    }
+
+    /// The configs of the run, as TOML, each with the first step that it holds for.
+    fn configs(&self) -> Result<Vec<(u64, String)>> {
+        let toml = |(step, config)| {
+            let toml = toml::to_string_pretty(&config);
             Ok((step + 1, toml.map_err(|e| Error::config(CONFIG, e.to_string()))?))
         };
-        steps.into_iter().map(toml).collect()
+        self.sessions()?.into_iter().map(toml).collect()
     }
 
     /// The settings of earlier resumes that hold at `step` and in `config`, each with its first step.

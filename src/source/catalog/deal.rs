@@ -24,6 +24,27 @@ pub(crate) fn deal(
     }
 }
 
+/// The lane that reads `split` in `epoch`, and the split's ordinal among the lane's, from 0: the place that it has in
+/// [`deal`].
+pub(crate) fn dealt_to(
+    splits: Range<u32>,
+    split: u32,
+    shuffle: bool,
+    seed: u64,
+    epoch: u64,
+    lanes: usize,
+) -> (usize, u64) {
+    let nth = split - splits.start;
+    let place = match shuffle {
+        true => permutation("millstream splits", &[seed, epoch], splits.len())
+            .into_iter()
+            .position(|place| place == nth)
+            .expect("a split among those that are dealt"),
+        false => nth as usize,
+    };
+    (place % lanes, (place / lanes) as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -61,6 +82,10 @@ mod tests {
                 (0..lanes).map(|lane| deal(first..first + n, shuffle, seed, epoch, lane, lanes)).collect();
             let even = n as usize / lanes;
             prop_assert!(deals.iter().all(|deal| deal.len() == even || deal.len() == even + 1));
+            for split in (first..first + n).step_by(1 + n as usize / 3) {
+                let (lane, ordinal) = dealt_to(first..first + n, split, shuffle, seed, epoch, lanes);
+                prop_assert_eq!(deals[lane][ordinal as usize], split);
+            }
             let mut dealt = deals.concat();
             dealt.sort_unstable();
             prop_assert!(dealt.into_iter().eq(first..first + n));

@@ -47,6 +47,13 @@ impl DocumentOrder {
         (self.scatter.len() + self.lanes - 1 - self.lane) / self.lanes
     }
 
+    /// The lane of a document, and the document's place in that lane's order.
+    pub(crate) fn find(&self, DocumentNumber { split, nth }: DocumentNumber) -> (usize, u64) {
+        let before = (split as usize).checked_sub(1).map_or(0, |before| self.ends[before]);
+        let place = self.scatter.place_of(before + nth as u64);
+        ((place % self.lanes) as usize, place / self.lanes)
+    }
+
     /// The lane's document at `place`, which must be less than the length.
     pub(crate) fn at(&self, place: u64) -> DocumentNumber {
         let document = self.scatter.at(self.lane + place * self.lanes);
@@ -95,7 +102,12 @@ mod tests {
             seed: u64,
             epoch: u64,
         ) {
-            let mut found = orders(&documents, lanes, seed, epoch).iter().flat_map(all).collect::<Vec<_>>();
+            let orders = orders(&documents, lanes, seed, epoch);
+            for (lane, order) in orders.iter().enumerate() {
+                let places = (0..order.len()).map(|place| (lane, place));
+                prop_assert!((0..order.len()).map(|place| orders[0].find(order.at(place))).eq(places));
+            }
+            let mut found = orders.iter().flat_map(all).collect::<Vec<_>>();
             found.sort_unstable();
             let expected = (0..).zip(&documents).flat_map(|(split, &n)| (0..n as usize).map(move |nth| (split, nth)));
             prop_assert!(found.into_iter().eq(expected));

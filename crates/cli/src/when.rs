@@ -1,0 +1,128 @@
+//! `millstream when`: the steps of a run that trained on a document.
+//!
+//! - `steps`: the run as its directory has it, and its steps as batches
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+
+mod steps;
+
+use steps::Steps;
+
+use super::failure::FAILED;
+use super::words::count;
+use super::{print_json, print_line, progress};
+use millstream::Result;
+use millstream::when::{Asked, Found, Place, Search};
+
+pub(super) const HELP: &str = "\
+Example: in which steps was the run in runs/first trained on the document on line 120 of a file?
+  millstream when runs/first --document corpus/3.jsonl:120
+Example: the same of a file that is one document, by the end of its path
+  millstream when runs/first --document letters/17.txt
+
+The document is named as `inspect` names it: PATH:LINE, where LINE is the line that it begins on. Where a format has no
+lines, LINE is the byte or row. PATH is the path of a file, or its end if only one path ends so.
+
+Each place is a line: the step, counted from 1; the batch and the epoch, counted from 0; the row of the batch, and from
+where to where in it. Only the batches around the document are read again: the run's trail of cursors (cursors.jsonl,
+train.trail_every) tells where it was read. Without a trail, all batches are read.
+
+Exit codes: 0 it was trained on, 1 it was not, and the output says why.";
+
+#[derive(Debug, Args)]
+pub(super) struct WhenArgs {
+    /// The directory of the run.
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+
+    /// The document, as `inspect` names it; without a line, a file that is one document.
+    #[arg(long, value_name = "PATH:LINE")]
+    document: String,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    document: &'a Asked,
+    found: Vec<ShownPlace>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    read_batches: u64,
+    of_batches: u64,
+}
+
+#[derive(Serialize)]
+struct ShownPlace {
+    step: u64,
+    #[serde(flatten)]
+    place: Place,
+}
+
+pub(super) async fn run(args: WhenArgs, json: bool) -> Result<ExitCode> {
+    let (run, steps) = steps::read(&args.run)?;
+    let slow = progress::slow("looking for the document in the files");
+    let search = Search::open(run).await?;
+    let (path, line) = named(&args.document);
+    let asked = search.document(path, line).await?;
+    drop(slow);
+    let slow = progress::slow("reading batches again");
+    let mut is_said = false;
+    let found = search.find(&asked, |read, of| {
+        if !std::mem::replace(&mut is_said, true) {
+            progress::say(&format!("reading {} again", count(of, "batch")));
+        }
+        slow.detail(|| format!("{read} of {of}"));
+    });
+    let found = found.await?;
+    drop(slow);
+    print(&asked, &found, &steps, json)?;
+    Ok(if found.found.is_empty() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+/// The path and the line of a document.
+fn named(document: &str) -> (&str, Option<u64>) {
+    let parts = document.rsplit_once(':');
+    let parts = parts.and_then(|(path, line)| Some((path, line.parse().ok()?)));
+    parts.map_or((document, None), |(path, line)| (path, Some(line)))
+}
+
+fn print(asked: &Asked, found: &Found, steps: &Steps, json: bool) -> Result<()> {
+    let Found { found, reason, read_batches, of_batches } = found;
+    let places = found.iter().map(|&place| ShownPlace { step: steps.of(place.batch), place });
+    if json {
+        let (reason, found) = (reason.as_deref(), places.collect());
+        let (read_batches, of_batches) = (*read_batches, *of_batches);
+        return print_json(&Shown { document: asked, found, reason, read_batches, of_batches });
+    }
+    let line = asked.line.map_or_else(String::new, |line| format!(":{line}"));
+    let document = format!("{}{line}", asked.path.display());
+    if let Some(reason) = reason {
+        print_line(&format!("{document}: {reason}"))?;
+    } else {
+        print_line(&format!("{document}: {}", count(found.len() as u64, "place")))?;
+    }
+    for ShownPlace { step, place: Place { batch, row, from, to, epoch } } in places {
+        let epoch = epoch.map_or_else(|| "unknown".to_owned(), |epoch| epoch.to_string());
+        print_line(&format!(
+            "  step {step}, batch {batch}, row {row:>3} [{from:>5}..{to:>5}], epoch {epoch}"
+        ))?;
+    }
+    progress::say(&format!("read {read_batches} of {}", count(*of_batches, "batch")));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_the_number_behind_the_last_colon() {
+        assert_eq!(named("a/b.txt:7"), ("a/b.txt", Some(7)));
+        assert_eq!(named("s3://a/b.txt:7"), ("s3://a/b.txt", Some(7)));
+        assert_eq!(named("s3://a/b.txt"), ("s3://a/b.txt", None));
+        assert_eq!(named("a.txt:x"), ("a.txt:x", None));
+    }
+}

@@ -1,0 +1,146 @@
+//! A run as its directory has it: its sessions, its trail, and which batches its steps used.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::progress;
+use millstream::when::{Run, Session};
+use millstream::{Error, Result, trail};
+use millstream_train::{Checkpoint, RunDirectory};
+
+/// The end of the metrics that is read for the last step, in bytes.
+const TAIL: u64 = 1 << 20;
+
+/// Which batches the steps of a run used.
+#[derive(Debug)]
+pub(super) struct Steps {
+    /// Where each session begins, ascending.
+    sessions: Vec<Begin>,
+    /// The batches that no step used, in order.
+    excluded: Vec<Range<u64>>,
+}
+
+/// Where a session begins.
+#[derive(Clone, Copy, Debug)]
+struct Begin {
+    /// The steps and batches before it.
+    step: u64,
+    batch: u64,
+    /// How many batches a step uses.
+    accumulate: u64,
+}
+
+/// The only field of a line of metrics that counts here.
+#[derive(Deserialize)]
+struct Line {
+    step: u64,
+}
+
+/// Reads the directory of a run.
+pub(super) fn read(root: &Path) -> Result<(Run, Steps)> {
+    let directory = RunDirectory::open(root)?;
+    let configs = directory.sessions()?;
+    let mut trail = trail::all(directory.trail())?;
+    if trail.is_empty() {
+        progress::say("the run has no trail of cursors (train.trail_every): it is read from its start");
+    }
+    let checkpoint = Checkpoint::latest(&directory.checkpoints())?;
+    let saved = checkpoint.as_ref().map(|checkpoint| checkpoint.state().step).unwrap_or_default();
+    if let Some(cursor) = checkpoint.map(|checkpoint| checkpoint.cursor()).transpose()?.flatten()
+        && trail.last().is_none_or(|last| last.batch() < cursor.batch())
+    {
+        trail.push(cursor);
+    }
+    let session =
+        |(_, config): &(u64, millstream_train::RunConfig)| Session { begins: 0, config: config.data.clone() };
+    let mut run = Run { sessions: configs.iter().map(session).collect(), batches: 0, trail };
+    let mut steps = Steps { sessions: Vec::new(), excluded: run.excluded_batches() };
+    for ((step, config), session) in configs.iter().zip(&mut run.sessions) {
+        session.begins = steps.batches(*step);
+        let accumulate = config.train.accumulate.max(1) as u64;
+        steps.sessions.push(Begin { step: *step, batch: session.begins, accumulate });
+    }
+    run.batches = run.trail.last().map_or(0, |last| last.batch());
+    match last_step(&directory.metrics())? {
+        Some(step) if step > saved => run.batches = run.batches.max(steps.batches(step)),
+        _ => {}
+    }
+    Ok((run, steps))
+}
+
+impl Steps {
+    /// The step that used a batch, from 1.
+    pub(super) fn of(&self, batch: u64) -> u64 {
+        let Some(Begin { step, batch: begin, accumulate }) =
+            self.sessions.iter().rfind(|begin| begin.batch <= batch)
+        else {
+            return batch + 1;
+        };
+        let within = |range: &Range<u64>| range.end.min(batch).saturating_sub(range.start.max(*begin));
+        let excluded: u64 = self.excluded.iter().map(within).sum();
+        step + (batch - begin - excluded) / accumulate + 1
+    }
+
+    /// How many batches there are up to the end of `step`.
+    fn batches(&self, step: u64) -> u64 {
+        let Some(Begin { step: before, batch, accumulate }) =
+            self.sessions.iter().rfind(|begin| begin.step <= step)
+        else {
+            return 0;
+        };
+        let (mut at, mut left) = (*batch, (step - before) * accumulate);
+        for range in &self.excluded {
+            let free = range.start.saturating_sub(at);
+            if left <= free {
+                break;
+            }
+            left -= free;
+            at = at.max(range.end);
+        }
+        at + left
+    }
+}
+
+/// The last step of the metrics, if there is one.
+fn last_step(path: &Path) -> Result<Option<u64>> {
+    let tail = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let len = file.metadata()?.len();
+        file.seek(SeekFrom::Start(len.saturating_sub(TAIL)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = match tail() {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        bytes => bytes.map_err(|e| Error::io(path, "read", e))?,
+    };
+    // A run that goes on may be writing a line.
+    let step = |line: &[u8]| serde_json::from_slice::<Line>(line).ok().map(|line| line.step);
+    Ok(bytes.split(|byte| *byte == b'\n').rev().find_map(step))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps() -> Steps {
+        let begin = |step, batch, accumulate| Begin { step, batch, accumulate };
+        Steps { sessions: vec![begin(0, 0, 2), begin(3, 6, 3)], excluded: vec![2..2, 8..12, 13..14] }
+    }
+
+    #[test]
+    fn a_step_uses_the_batches_that_are_not_excluded() {
+        let of: Vec<u64> = [0, 1, 2, 3, 4, 5, 6, 7, 12, 14, 15, 16, 17].map(|batch| steps().of(batch)).into();
+        assert_eq!(of, [1, 1, 2, 2, 3, 3, 4, 4, 4, 5, 5, 5, 6]);
+    }
+
+    #[test]
+    fn a_step_ends_behind_its_last_batch() {
+        assert_eq!([0, 1, 2, 3, 4, 5, 6].map(|step| steps().batches(step)), [0, 2, 4, 6, 13, 17, 20]);
+    }
+}

@@ -1,0 +1,448 @@
+//! In which batches of a run a document was: its trail of cursors in, the places of the document's pieces out.
+//!
+//! Batches are exact functions of a cursor, so a stretch of the run can be read again. Which stretch is known without
+//! reading any data: the deal of an epoch says in which lane and where in its order the document comes, and each cursor of
+//! the trail says how far each lane has read. Between the last cursor that surely has nothing of the document before it
+//! and the first that has all of it, the batches are read. A document that the run has not reached costs the batches
+//! behind the last windows of the trail. Held in memory: the trail.
+//!
+//! - `asked`: the document, by its path and line
+//! - `stretch`: which batches have to be read
+//! - `delivery`: which epoch a piece belongs to
+
+use std::ops::Range;
+
+use futures::StreamExt;
+use serde::Serialize;
+
+use crate::batch::{Batch, Piece};
+use crate::config::{Config, PackRule, Uneven, names};
+use crate::cursor::{Cursor, Event, LaneCursor};
+use crate::error::{Error, Result};
+use crate::loader::{Loader, interleave, resolved_with, stay_at_commits};
+use crate::source::{EpochPlace, Holdout, Lane, Side, Source, UpTo};
+use crate::tasks;
+
+mod asked;
+mod delivery;
+mod stretch;
+
+pub use asked::{Asked, Record};
+use delivery::Deliveries;
+use stretch::{Mark, merged, stretch};
+
+/// What a run leaves that its batches follow from.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The sessions in order: at least one, and the first begins at batch 0.
+    pub sessions: Vec<Session>,
+    /// Cursors of the run, ascending.
+    pub trail: Vec<Cursor>,
+    /// How many batches it has trained on, excluded ones included.
+    pub batches: u64,
+}
+
+impl Run {
+    /// The batches that the run has left out, in order.
+    pub fn excluded_batches(&self) -> Vec<Range<u64>> {
+        let configs = self.sessions.iter().flat_map(|session| &session.config.exclude.batches);
+        let history = self.trail.last().map(Cursor::history).unwrap_or_default();
+        let noted = history.iter().filter_map(|event| match event {
+            Event::ExcludedBatches { from, to } => Some(*from..*to),
+            _ => None,
+        });
+        merged(configs.map(|&(from, to)| from..to).chain(noted).collect())
+    }
+}
+
+/// A part of a run that has one config.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The number of its first batch.
+    pub begins: u64,
+    /// Its config.
+    pub config: Config,
+}
+
+/// Where a piece of a document is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Place {
+    /// The batch, from 0.
+    pub batch: u64,
+    /// The row of the batch, over all ranks.
+    pub row: u32,
+    /// Where it begins in the row.
+    pub from: u32,
+    /// Where it ends in the row, exclusive.
+    pub to: u32,
+    /// The epoch of its source, from 0; `None` where a document comes again within few batches and rows have a drawn
+    /// order, so that the cursors do not tell.
+    pub epoch: Option<u64>,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Found {
+    /// The places that were trained on, in order.
+    pub found: Vec<Place>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How many batches were read for it.
+    pub read_batches: u64,
+    /// How many batches the run has.
+    pub of_batches: u64,
+}
+
+/// Looks for documents in the batches of a run.
+#[derive(Debug)]
+pub struct Search {
+    run: Run,
+    /// The config of the last session, resolved, for one process and without exclusions.
+    config: Config,
+    source: Source,
+}
+
+impl Search {
+    /// Lists the files of a run, as its last session reads them.
+    ///
+    /// # Errors
+    /// Those of opening a [`Source`]; [`Error::Config`] if the run has no session.
+    pub async fn open(mut run: Run) -> Result<Self> {
+        let Some(Session { config, .. }) = run.sessions.last() else {
+            return Err(Error::config("run", "it has no session"));
+        };
+        let mut config = config.clone().with_sources_by_value()?;
+        // One process makes the batches of all ranks, and what was left out is known anyway.
+        (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(1));
+        config.exclude = crate::config::ExcludeConfig::default();
+        run.trail.retain(|cursor| (0..cursor.lanes()).all(|lane| cursor.lane(lane).is_some()));
+        if let Some(last) = run.trail.last() {
+            stay_at_commits(last);
+            run.batches = run.batches.max(last.batch());
+        }
+        let source = Source::from_config(&config).await?.quiet();
+        let config = resolved_with(config, &source, run.trail.first());
+        Ok(Self { run, config, source })
+    }
+
+    /// Finds all places of a document. `on_batch` is told how many of how many batches are read.
+    ///
+    /// # Errors
+    /// As [`Loader::resume`]: if the files have changed, nothing can be said.
+    pub async fn find(&self, asked: &Asked, mut on_batch: impl FnMut(u64, u64)) -> Result<Found> {
+        let stretches = self.stretches(asked).await?;
+        let of = stretches.iter().map(|stretch| stretch.end - stretch.start).sum();
+        let (mut read, mut places) = (0, Vec::new());
+        for stretch in stretches {
+            let mut watch =
+                Watch { search: self, asked, deliveries: Deliveries::default(), places: Vec::new() };
+            read += self.read(stretch, &mut watch, |done| on_batch(read + done, of)).await?;
+            places.extend(watch.places);
+        }
+        places.sort_unstable();
+        let (found, mut reason) = self.trained(asked, places);
+        if found.is_empty() && reason.is_none() {
+            reason = Some(self.why_not(asked).await?);
+        }
+        Ok(Found { found, reason, read_batches: read, of_batches: self.run.batches })
+    }
+
+    /// Which batches have to be read. Each stretch begins at a cursor of the trail or at the start.
+    async fn stretches(&self, asked: &Asked) -> Result<Vec<Range<u64>>> {
+        let mut all = Vec::new();
+        for record in asked.records.iter().filter(|record| record.is_trained()) {
+            let marks: Vec<Vec<Mark>> = (0..self.lanes()).map(|lane| self.marks(lane, record)).collect();
+            let (end, advances) = (self.run.batches, self.advances());
+            let last = marks.iter().flatten().map(|mark| mark.at.epoch).max().unwrap_or_default();
+            for epoch in 0..=last {
+                for place in self.places(record, epoch).await? {
+                    let marks = &marks[place.lane];
+                    all.push(stretch(marks, |at| place.up_to(at), advances, end));
+                }
+            }
+            // An epoch that no cursor has reached may have begun behind the last one, in any lane.
+            if last + 1 < self.most_epochs(record) {
+                all.extend(marks.iter().map(|marks| stretch(marks, |_| UpTo::Nothing, advances, end)));
+            }
+        }
+        Ok(merged(all))
+    }
+
+    fn lanes(&self) -> usize {
+        self.config.pipeline.lanes()
+    }
+
+    /// Where a lane is in the source of a record, at the start and at each cursor.
+    fn marks(&self, lane: usize, record: &Record) -> Vec<Mark> {
+        let start = Mark { batch: 0, at: LaneCursor::default() };
+        let mark = |cursor: &Cursor| Mark { batch: cursor.batch(), at: place(cursor, lane, record) };
+        std::iter::once(start).chain(self.run.trail.iter().map(mark)).collect()
+    }
+
+    /// How many times a lane's place has to change until all that was delivered before comes before it. Each change is one
+    /// window of the shuffle or more. Behind its place, packing has delivered parts of one document, or of so many short
+    /// ones as a row repeats; best fit those of two windows of its own; and a token budget those of one more.
+    fn advances(&self) -> usize {
+        let pipeline = &self.config.pipeline;
+        let packed = match pipeline.pack {
+            PackRule::Concat | PackRule::Pad => pipeline.ahead,
+            PackRule::BestFit => 3,
+        };
+        packed + usize::from(pipeline.batch_tokens.is_some())
+    }
+
+    /// How many epochs the record's source has at most.
+    fn most_epochs(&self, record: &Record) -> u64 {
+        let of_session = |session: &Session| match session.config.pipeline.uneven {
+            Uneven::Wrap => None,
+            Uneven::Pad | Uneven::Stop => self.session_config(session).epochs(record.source),
+        };
+        self.run.sessions.iter().map(|session| of_session(session).unwrap_or(u64::MAX)).max().unwrap_or(0)
+    }
+
+    /// The first epoch from `least` on in which a lane may have delivered a record here, and whether it is the only one.
+    /// `may_be` says it of a place, or that no later one comes into question.
+    async fn epochs(
+        &self,
+        record: &Record,
+        lane: usize,
+        least: u64,
+        may_be: impl Fn(&EpochPlace) -> Option<bool>,
+    ) -> Result<Option<(u64, bool)>> {
+        let (mut first, most) = (None, self.most_epochs(record));
+        // A lane reads a record in about one of so many epochs as there are lanes.
+        for epoch in least..most.min(least.saturating_add(64 * self.lanes() as u64)) {
+            for place in self.places(record, epoch).await?.iter().filter(|place| place.lane == lane) {
+                match may_be(place) {
+                    None => return Ok(first.map(|first| (first, true))),
+                    Some(true) if first.is_some_and(|first| first < epoch) => {
+                        return Ok(first.map(|first| (first, false)));
+                    }
+                    Some(true) => first = Some(epoch),
+                    Some(false) => {}
+                }
+            }
+        }
+        Ok(first.map(|first| (first, true)))
+    }
+
+    /// The places in an epoch of the documents of a record.
+    async fn places(&self, record: &Record, epoch: u64) -> Result<Vec<EpochPlace>> {
+        let source = self.source.only(record.source);
+        let (pipeline, lane) = (&self.config.pipeline, Lane::default());
+        let lane = Lane {
+            lanes: self.lanes(),
+            seed: self.config.seed,
+            shuffle_splits: pipeline.shuffle_splits,
+            shuffle_global: pipeline.shuffles_globally(),
+            interleave: interleave(pipeline, Side::Train, &source),
+            ..lane
+        };
+        let (file, begin) = (record.file, record.begin);
+        tasks::blocking("source", move || source.places_in_epoch(lane, file, begin, epoch)).await
+    }
+
+    /// Reads batches again, and returns how many.
+    async fn read(
+        &self,
+        batches: Range<u64>,
+        watch: &mut Watch<'_>,
+        mut on_batch: impl FnMut(u64),
+    ) -> Result<u64> {
+        let (sessions, mut read, mut at) = (&self.run.sessions, 0, batches.start);
+        let mut cursor = self.run.trail.iter().find(|cursor| cursor.batch() == at && at > 0).cloned();
+        while at < batches.end {
+            let next = sessions.partition_point(|session| session.begins <= at);
+            let until = sessions.get(next).map_or(batches.end, |next| next.begins.min(batches.end));
+            let config = self.session_config(&sessions[next.saturating_sub(1)]);
+            let mut loader = self.opened(&config, cursor).await?;
+            let mut before = loader.start().clone();
+            while before.batch() < until {
+                let Some(batch) = loader.next().await else { break };
+                let batch = batch?;
+                watch.see(&before, &batch).await?;
+                before = batch.cursor().clone();
+                read += 1;
+                on_batch(read);
+            }
+            (cursor, at) = (Some(before), until);
+        }
+        Ok(read)
+    }
+
+    async fn opened(&self, config: &Config, cursor: Option<Cursor>) -> Result<Loader> {
+        let is_start = cursor.is_none();
+        let open = async |cursor| match cursor {
+            Some(cursor) => Loader::builder(config).with_cursor(cursor).open().await,
+            None => Loader::open(config).await,
+        };
+        let loader = open(cursor).await?;
+        if let Some(first) = self.run.trail.first().filter(|_| is_start)
+            && first.fingerprint() != loader.start().fingerprint()
+        {
+            // If the stream has become another one, the cursor is refused.
+            open(Some(first.clone())).await?;
+        }
+        Ok(loader)
+    }
+
+    /// The config of a session, as far as batches depend on it and a cursor does not. The files are where the last session
+    /// has them.
+    fn session_config(&self, session: &Session) -> Config {
+        let mut config = self.config.clone();
+        let (own, of) = (&mut config.pipeline, &session.config.pipeline);
+        (own.batch_size, own.epochs, own.uneven, own.last) = (of.batch_size, of.epochs, of.uneven, of.last);
+        for (source, of) in config.sources.iter_mut().zip(&session.config.sources) {
+            source.epochs = of.epochs;
+        }
+        config
+    }
+
+    /// The places that were trained on; if there are others only, why they were not.
+    fn trained(&self, asked: &Asked, places: Vec<Place>) -> (Vec<Place>, Option<String>) {
+        let (batches, from) = (self.run.excluded_batches(), self.excluded_from(asked));
+        let is_out = |place: &Place| batches.iter().any(|batches| batches.contains(&place.batch));
+        let is_late = |place: &Place| from.is_some_and(|from| place.batch >= from);
+        let reason = places.first().map(|place| match (is_out(place), from) {
+            (false, Some(from)) => format!("exclude.documents leaves it out from batch {from} on"),
+            _ => format!("it was in batch {}, which exclude.batches leaves out", place.batch),
+        });
+        let places: Vec<Place> =
+            places.into_iter().filter(|place| !is_out(place) && !is_late(place)).collect();
+        let reason = reason.filter(|_| places.is_empty());
+        (places, reason)
+    }
+
+    /// From which batch on the document is excluded.
+    fn excluded_from(&self, asked: &Asked) -> Option<u64> {
+        let is_asked = |begin: u64| asked.records.iter().any(|record| record.begin == begin);
+        let history = self.run.trail.last().map(Cursor::history).unwrap_or_default();
+        let noted = history.iter().filter_map(|event| match event {
+            Event::ExcludedDocuments { batch, places, .. } => {
+                let is_there = asked.records.iter().any(|record| {
+                    let nth = record.file - self.source.only(record.source).first_file();
+                    places.get(&record.name).is_some_and(|places| places.contains(&(nth, record.begin)))
+                });
+                is_there.then_some(*batch)
+            }
+            _ => None,
+        });
+        // Behind the last cursor only the configs tell.
+        let configs = self.run.sessions.iter().filter(|session| {
+            let mut documents = session.config.exclude.documents.iter();
+            documents.any(|document| document.path == asked.path && is_asked(document.byte))
+        });
+        noted.chain(configs.map(|session| session.begins)).min()
+    }
+
+    /// Why a document that is trained on is in no batch.
+    async fn why_not(&self, asked: &Asked) -> Result<String> {
+        let batches = self.run.batches;
+        for record in asked.records.iter().filter(|record| record.is_trained()) {
+            for place in self.places(record, 0).await? {
+                let at = self.marks(place.lane, record).last().map(|mark| mark.at).unwrap_or_default();
+                if place.up_to(&at) != UpTo::All {
+                    return Ok(format!("the run has not reached it in its {batches} batches"));
+                }
+            }
+        }
+        Ok(asked.left_out().unwrap_or_else(|| {
+            format!(
+                "the run has passed it in its {batches} batches, and left it out: no id of it is learned from, it is no part \
+                 of an epoch's sample, or it was in rows that fill no batch"
+            )
+        }))
+    }
+}
+
+/// Where a lane is in the source of a record.
+fn place(cursor: &Cursor, lane: usize, record: &Record) -> LaneCursor {
+    let source = cursor.sources().iter().position(|name| *name == record.name);
+    let state = cursor.lane(lane).zip(source);
+    state.map_or_else(LaneCursor::default, |(lane, source)| lane.sources[source].at.upstream(0))
+}
+
+/// Looks at batches, one after the other.
+struct Watch<'a> {
+    search: &'a Search,
+    asked: &'a Asked,
+    deliveries: Deliveries,
+    places: Vec<Place>,
+}
+
+impl Watch<'_> {
+    /// Notes the pieces of the document in the batch that follows a cursor.
+    async fn see(&mut self, before: &Cursor, batch: &Batch) -> Result<()> {
+        for piece in batch.pieces() {
+            let is_of = |record: &&Record| record.is_at(piece.position.file, piece.position.byte);
+            if let Some(record) = self.asked.records.iter().find(is_of) {
+                let epoch = self.epoch(before, batch, piece, record).await?;
+                let Piece { row, from, to, .. } = *piece;
+                self.places.push(Place { batch: batch.number(), row, from, to, epoch });
+            }
+        }
+        Ok(())
+    }
+
+    /// The epoch of a piece, if the cursors tell.
+    async fn epoch(
+        &mut self,
+        before: &Cursor,
+        batch: &Batch,
+        piece: &Piece,
+        record: &Record,
+    ) -> Result<Option<u64>> {
+        let Search { config: Config { pipeline, .. }, .. } = self.search;
+        let row = if pipeline.batch_tokens.is_some() { 0 } else { u64::from(piece.row) };
+        let lane = ((before.turn() + row) % before.lanes() as u64) as usize;
+        let at = place(before, lane, record);
+        // Best fit and budgets draw an order of rows, and a record that is rendered may be several documents.
+        if pipeline.pack == PackRule::BestFit || pipeline.batch_tokens.is_some() || record.is_rendered {
+            let marks = self.search.marks(lane, record);
+            let epochs = self.search.epochs(record, lane, at.epoch, |place| {
+                let range =
+                    stretch(&marks, |at| place.up_to(at), self.search.advances(), self.search.run.batches);
+                (range.start <= batch.number()).then(|| place.up_to(&at) != UpTo::All)
+            });
+            return Ok(epochs.await?.filter(|(_, is_only)| *is_only).map(|(epoch, _)| epoch));
+        }
+        let is_repeated = pipeline.pack == PackRule::Concat && (piece.from as usize) < pipeline.ahead;
+        let is_tail =
+            piece.to as usize == batch.width() && (piece.to - piece.from) as usize <= pipeline.ahead;
+        let key = (record.file, piece.position.byte, lane);
+        if let Some(epoch) = self.deliveries.same(key, piece.offset, is_repeated, is_tail) {
+            return Ok(epoch);
+        }
+        // A lane delivers the document once in an epoch, and one epoch after the other.
+        let least = self.deliveries.last(key).flatten().map_or(at.epoch, |last| at.epoch.max(last + 1));
+        let first = self.search.epochs(record, lane, least, |place| Some(place.up_to(&at) != UpTo::All));
+        let epoch = first.await?.map(|(epoch, _)| epoch);
+        self.deliveries.begin(key, piece.offset, is_tail, epoch);
+        Ok(epoch)
+    }
+}
+
+impl Asked {
+    /// Why training leaves it out, if it does.
+    pub fn left_out(&self) -> Option<String> {
+        match self.records.iter().any(Record::is_trained) {
+            true => None,
+            false => self.records.first().map(|record| record.why_not().to_owned()),
+        }
+    }
+}
+
+impl Search {
+    /// The document at `path` that begins on line `line`; without a line, a file that is one document. `path` is that of a
+    /// file of the run, or its end. The line is the one that a batch says; where lines mean nothing, the byte or row.
+    ///
+    /// # Errors
+    /// [`Error::Config`] of the key `--document` if there is no such file, or no such document.
+    pub async fn document(&self, path: &str, line: Option<u64>) -> Result<Asked> {
+        let (source, names) = (self.source.clone(), names(&self.config.sources));
+        let holdout = Holdout { fraction: self.config.pipeline.holdout, side: Side::Train };
+        let path = path.to_owned();
+        tasks::blocking("source", move || asked::find(&source, &names, holdout, &path, line)).await
+    }
+}

@@ -1,0 +1,119 @@
+//! In which steps a run was trained on a document.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::*;
+
+/// A document: its path and line.
+type Key = (String, u64);
+
+/// A finished run, whose steps use two batches each.
+fn trained() -> Project {
+    let project = Project::new();
+    let config = CONFIG.replace("paths =", "document = \"line\"\npaths =");
+    let config = config.replace("steps = 20", "steps = 30\naccumulate = 2\ntrail_every = 2");
+    let config = config.replace("batch_size = 4", "batch_size = 4\nwindow = 4\nlanes = 2");
+    std::fs::write(project.path("run.toml"), config).expect("written");
+    project.succeed(&["train", "run.toml"]);
+    project
+}
+
+/// The pieces that `inspect` shows of each document, with the batch.
+fn inspected(project: &Project, arguments: &[&str]) -> BTreeMap<Key, Vec<Value>> {
+    let all = [&["inspect", "run.toml", "--json"], arguments].concat();
+    let output = project.program(&all).output().expect("it runs");
+    succeeded(&output);
+    let mut pieces: BTreeMap<Key, Vec<Value>> = BTreeMap::new();
+    for line in String::from_utf8(output.stdout).expect("text").lines() {
+        let batch: Value = serde_json::from_str(line).expect("JSON");
+        for piece in batch["pieces"].as_array().expect("pieces") {
+            let key =
+                (piece["path"].as_str().expect("a path").to_owned(), piece["line"].as_u64().expect("a line"));
+            let number = batch["batch"].as_u64().expect("a number");
+            let place = json!({
+                "step": number / 2 + 1, "batch": number, "row": piece["row"], "from": piece["from"],
+                "to": piece["to"], "epoch": 0,
+            });
+            pieces.entry(key).or_default().push(place);
+        }
+    }
+    pieces
+}
+
+/// The code and the object of a search.
+fn when(project: &Project, document: &str) -> (Option<i32>, Value) {
+    let output =
+        project.program(&["when", "run", "--document", document, "--json"]).output().expect("it runs");
+    (
+        output.status.code(),
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&output))),
+    )
+}
+
+#[test]
+fn a_search_says_the_steps_that_inspect_shows() {
+    let project = trained();
+    let shown = inspected(&project, &["-n", "60"]);
+    for ((path, line), places) in shown.iter().step_by(shown.len() / 5) {
+        let (code, found) = when(&project, &format!("{path}:{line}"));
+        assert_eq!((code, &found["found"]), (Some(0), &Value::from(places.clone())), "{path}:{line}");
+        assert_eq!(found["of_batches"], 60);
+        assert!(found["read_batches"].as_u64() < Some(40), "{found}");
+    }
+    // The end of a path will do; people get lines.
+    let ((path, line), places) = shown.first_key_value().expect("a document");
+    let file = path.rsplit('/').next().expect("a name");
+    let output = project.program(&["when", "run", "--document", &format!("{file}:{line}")]);
+    let output = { output }.output().expect("it runs");
+    let text = String::from_utf8(output.stdout.clone()).expect("text");
+    assert!(text.starts_with(&format!("{path}:{line}: ")), "{text}");
+    assert!(
+        text.contains(&format!("  step {}, batch {}, row ", places[0]["step"], places[0]["batch"])),
+        "{text}"
+    );
+    assert!(succeeded(&output).contains("of 60 batches"), "{}", said(&output));
+    // Without the trail it is the same, and costs more.
+    let (_, before) = when(&project, &format!("{path}:{line}"));
+    std::fs::remove_file(project.path("run/cursors.jsonl")).expect("removed");
+    let (_, after) = when(&project, &format!("{path}:{line}"));
+    assert_eq!(before["found"], after["found"]);
+    let output = project.program(&["when", "run", "--document", &format!("{path}:{line}")]);
+    assert!(succeeded(&{ output }.output().expect("it runs")).contains("has no trail"));
+}
+
+#[test]
+fn a_document_that_was_not_trained_on_has_a_reason() {
+    let project = trained();
+    let shown = inspected(&project, &["-n", "60"]);
+    let held_out = inspected(&project, &["--held-out", "-n", "1000"]);
+    let (path, line) = held_out.keys().next().expect("a held-out document");
+    let (code, found) = when(&project, &format!("{path}:{line}"));
+    let reason = found["reason"].as_str().expect("a reason");
+    assert!(code == Some(1) && reason.contains("held out"), "{found}");
+    assert_eq!((&found["found"], &found["read_batches"]), (&json!([]), &json!(0)));
+
+    let is_later = |line: &u64| {
+        let key = (path.clone(), *line);
+        !shown.contains_key(&key) && !held_out.contains_key(&key)
+    };
+    let line = (1..200).find(is_later).expect("a document that the run has not reached");
+    let (code, found) = when(&project, &format!("{path}:{line}"));
+    let reason = found["reason"].as_str().expect("a reason");
+    assert!(code == Some(1) && reason.contains("the run has not reached it in its 60 batches"), "{found}");
+
+    for (document, expected) in [
+        ("corpus/2.text:1", "--document: corpus/2.text is not a file of the run; did you mean corpus/2.txt"),
+        ("corpus/2.txt", "--document: corpus/2.txt has many documents; say on which line"),
+        (
+            "2.txt:900",
+            "--document: no document begins at corpus/2.txt:900; the last one before it is corpus/2.txt:200",
+        ),
+    ] {
+        let said = project.fail(&["when", "run", "--document", document]);
+        assert!(said.contains(expected), "{said}");
+    }
+    let said = project.fail(&["when", "corpus", "--document", "2.txt:1"]);
+    assert!(said.contains("this is not a run's directory"), "{said}");
+}
