@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use millstream::Cursor;
-use millstream::trail::{Trail, nearest};
+use millstream::trail::{Trail, all, nearest};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -66,6 +66,7 @@ proptest! {
         let whole = whole.filter(|line| line.ends_with(b"\n") && line.windows(8).any(|w| w == b"\"batch\":"));
         let left = &cursors[..whole.count()];
         prop_assert_eq!(nearest(&path, u64::MAX).expect("a trail"), left.last().cloned());
+        prop_assert_eq!(all(&path).expect("a trail"), left);
         // Going on writes behind the last whole line.
         let next = cursor(1000, 9);
         record(&path, 999, std::slice::from_ref(&next));

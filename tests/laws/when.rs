@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use millstream::config::{Config, DocumentKind, Last, PackRule, ShuffleRule, TokenizerKind, Uneven};
+use millstream::config::{
+    Config, DocumentKind, Last, PackRule, ShuffleRule, SourceKind, TokenizerKind, Uneven,
+};
 use millstream::when::{Found, Place, Run, Search, Session};
 use millstream::{Batch, Error};
 use proptest::prelude::*;
@@ -272,5 +274,45 @@ fn a_run_that_went_on_with_changes_is_read_session_by_session() {
         let all = found.found.iter().map(|place| Place { epoch: None, ..*place });
         let expected = key.map(|key| expected[key].clone()).unwrap_or_default();
         assert!(all.eq(expected.iter().copied()), "{asked:?}: {found:?} {expected:?}");
+    }
+}
+
+/// Each record of a file of records is found by the number that a batch says of it: its line, or else its place.
+#[test]
+fn records_are_found_by_the_number_that_batches_say() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let files = [
+        ("a.csv", SourceKind::Csv, "id,text\n1,one\n\n\n2,\"two\nlines\"\n3,three\n\n4,four\n"),
+        (
+            "b.json",
+            SourceKind::Jsonl,
+            "[{\"text\": \"one\"},\n  {\"text\": \"two\"}, {\"text\": \"three\"},\n\n{\"text\": \"four\"}]\n",
+        ),
+        (
+            "c.jsonl",
+            SourceKind::Jsonl,
+            "\u{feff}{\"text\": \"one\"}\n\n{\"text\": \"two\"}\n{\"text\": \"three\"}",
+        ),
+    ];
+    for (name, kind, text) in files {
+        std::fs::write(directory.path().join(name), text).expect("a file");
+        let mut config = written(directory.path(), 1, 1);
+        let source = &mut config.sources[0];
+        (source.kind, source.field) = (kind, Some("text".to_owned()));
+        source.paths = vec![directory.path().join(name).display().to_string()];
+        let batches = block_on(all(&config)).expect("no errors");
+        let mut records = BTreeSet::new();
+        for batch in &batches {
+            let numbers = batch.pieces().iter().map(|piece| (batch.line(piece), piece.position.byte));
+            records.extend(numbers);
+        }
+        assert!(records.len() > 2, "{name}: {records:?}");
+        let numbers: BTreeSet<u64> =
+            records.iter().map(|(line, byte)| if *line > 0 { *line } else { *byte }).collect();
+        let documents: Vec<_> = numbers.iter().map(|number| (name.to_owned(), Some(*number))).collect();
+        let pieces: usize = batches.iter().map(|batch| batch.pieces().len()).sum();
+        let found = search(run(&config, &batches, 1), &documents);
+        assert!(found.iter().all(|found| !found.found.is_empty()), "{name}: {found:?}");
+        assert_eq!(found.iter().map(|found| found.found.len()).sum::<usize>(), pieces, "{name}: {records:?}");
     }
 }
