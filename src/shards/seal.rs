@@ -31,7 +31,12 @@ pub(crate) fn there(place: &ShardPlace, manifest: &Manifest) -> Result<There> {
     let mut there = vec![false; manifest.splits() as usize];
     if place.directory().is_some() {
         let shards = Shards::open(place)?;
-        shards.splits.keys().for_each(|&split| there[split as usize] = true);
+        for &split in shards.splits.keys() {
+            // A damaged manifest may name fewer splits than its segments have.
+            if let Some(is_there) = there.get_mut(split as usize) {
+                *is_there = true;
+            }
+        }
         return Ok(There(there));
     }
     let (plan, (files, _)) = (SegmentPlan::new(manifest), place.look()?);
