@@ -67,7 +67,7 @@ pub(crate) struct EpochPlace {
 #[derive(Debug)]
 enum Order {
     /// The record that begins at `byte` of the lane's split `ordinal`.
-    Splits { ordinal: u64, byte: u64, dealt: Dealt },
+    Splits { ordinal: u64, byte: u64, dealt: Box<Dealt> },
     /// All documents are shuffled together, and this is the document's place in the lane's order.
     Documents(u64),
 }
@@ -162,7 +162,7 @@ impl Source {
         let (lane, ordinal) = dealt_to(splits.clone(), number, shuffle_splits, seed, epoch, lanes);
         let splits = deal(splits, shuffle_splits, seed, epoch, lane, lanes);
         let interleave = if self.corpus.can_interleave(self.dealt.clone()) { interleave } else { 1 };
-        let dealt = Dealt { source: self.clone(), splits, interleave };
+        let dealt = Box::new(Dealt { source: self.clone(), splits, interleave });
         Ok(vec![EpochPlace { epoch, lane, order: Order::Splits { ordinal, byte, dealt } }])
     }
 

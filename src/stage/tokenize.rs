@@ -305,8 +305,8 @@ where
             if let Some(encoded) = &mut this.ready {
                 match encoded.next() {
                     Some((tokens, None)) => return Poll::Ready(Some(Ok(tokens))),
-                    Some((tokens, Some((epoch, error)))) => {
-                        return match this.skips.skip(epoch, error, &this.meter) {
+                    Some((tokens, Some(error))) => {
+                        return match this.skips.skip(tokens.cursor.epoch, error, &this.meter) {
                             Ok(()) => Poll::Ready(Some(Ok(tokens))),
                             Err(error) => this.end(Some(error)),
                         };

@@ -110,15 +110,15 @@ impl Encoded {
         self.events.drain(..).for_each(|(_, event)| recorder.event(event));
     }
 
-    /// The next document, and the epoch and the error if it was refused: then it has no ids.
-    pub(super) fn next(&mut self) -> Option<(Tracked<Tokens>, Option<(u64, Error)>)> {
+    /// The next document, and the error if it was refused: then it has no ids.
+    pub(super) fn next(&mut self) -> Option<(Tracked<Tokens>, Option<Error>)> {
         let (item, error) = match self.items.next()? {
             Ok(item) => (item, None),
             Err(refused) => (refused.item, Some(refused.error)),
         };
         let Item { place: Place { arena, ids, .. }, text_bytes, position, columns, cursor } = item;
         let tokens = Tokens::in_arena(self.arenas[arena].clone(), ids, text_bytes, position, columns);
-        Some((Tracked::new(tokens, cursor), error.map(|error| (cursor.epoch, error))))
+        Some((Tracked::new(tokens, cursor), error))
     }
 }
 
