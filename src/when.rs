@@ -141,7 +141,7 @@ impl Search {
             places.extend(watch.places);
         }
         places.sort_unstable();
-        let (found, mut reason) = self.trained(asked, places);
+        let (found, mut reason) = self.trained(places);
         if found.is_empty() && reason.is_none() {
             reason = Some(self.why_not(asked).await?);
         }
@@ -296,22 +296,21 @@ impl Search {
         for (source, of) in config.sources.iter_mut().zip(&session.config.sources) {
             source.epochs = of.epochs;
         }
+        // What follows an excluded document in its row moves up.
+        config.exclude.documents.clone_from(&session.config.exclude.documents);
         config
     }
 
-    /// The places that were trained on; if there are others only, why they were not.
-    fn trained(&self, asked: &Asked, places: Vec<Place>) -> (Vec<Place>, Option<String>) {
-        let (batches, from) = (self.run.excluded_batches(), self.excluded_from(asked));
+    /// The places that are in no excluded batch; if there are others only, why there is none.
+    fn trained(&self, places: Vec<Place>) -> (Vec<Place>, Option<String>) {
+        let batches = self.run.excluded_batches();
         let is_out = |place: &Place| batches.iter().any(|batches| batches.contains(&place.batch));
-        let is_late = |place: &Place| from.is_some_and(|from| place.batch >= from);
-        let reason = places.first().map(|place| match (is_out(place), from) {
-            (false, Some(from)) => format!("exclude.documents leaves it out from batch {from} on"),
-            _ => format!("it was in batch {}, which exclude.batches leaves out", place.batch),
-        });
-        let places: Vec<Place> =
-            places.into_iter().filter(|place| !is_out(place) && !is_late(place)).collect();
-        let reason = reason.filter(|_| places.is_empty());
-        (places, reason)
+        let first = places.first().map(|place| place.batch);
+        let found: Vec<Place> = places.into_iter().filter(|place| !is_out(place)).collect();
+        let reason = first
+            .filter(|_| found.is_empty())
+            .map(|batch| format!("it was in batch {batch}, which exclude.batches leaves out"));
+        (found, reason)
     }
 
     /// From which batch on the document is excluded.
@@ -339,6 +338,9 @@ impl Search {
     /// Why a document that is trained on is in no batch.
     async fn why_not(&self, asked: &Asked) -> Result<String> {
         let batches = self.run.batches;
+        if let Some(from) = self.excluded_from(asked) {
+            return Ok(format!("exclude.documents leaves it out from batch {from} on"));
+        }
         for record in asked.records.iter().filter(|record| record.is_trained()) {
             for place in self.places(record, 0).await? {
                 let at = self.marks(place.lane, record).last().map(|mark| mark.at).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use millstream::config::{
-    Config, DocumentKind, Last, PackRule, ShuffleRule, SourceKind, TokenizerKind, Uneven,
+    Config, DocumentKind, ExcludedDocument, Last, PackRule, ShuffleRule, SourceKind, TokenizerKind, Uneven,
 };
 use millstream::when::{Found, Place, Run, Search, Session};
 use millstream::{Batch, Error};
@@ -249,6 +249,14 @@ fn a_run_that_went_on_with_changes_is_read_session_by_session() {
     let mut second = first.clone();
     (second.pipeline.batch_size, second.pipeline.epochs) = (6, Some(2));
     second.exclude.batches = vec![(30, 32)];
+    let path = directory.path().join("lines.txt");
+    let text = std::fs::read_to_string(&path).expect("a file");
+    let out = |line: usize| ExcludedDocument {
+        path: path.clone(),
+        byte: text.match_indices('\n').nth(line - 2).expect("a line").0 as u64 + 1,
+    };
+    // One that the first session has delivered, and one that it has not.
+    second.exclude.documents = vec![out(10), out(388)];
     let before = block_on(all(&first)).expect("no errors");
     let before = &before[..20];
     let cursor = before[19].cursor();
@@ -266,13 +274,14 @@ fn a_run_that_went_on_with_changes_is_read_session_by_session() {
     let run = Run { sessions, ..run(&second, &batches, 7) };
     assert_eq!(run.excluded_batches(), [30..32]);
     let expected = places(&batches);
-    let text = std::fs::read_to_string(directory.path().join("lines.txt")).expect("a file");
     let documents: Vec<_> = (1..=400).step_by(9).map(|line| ("lines.txt".to_owned(), Some(line))).collect();
     let found = search(run, &documents);
     for ((_, asked), found) in documents.iter().zip(found) {
         let key = expected.keys().find(|(_, byte)| Some(line(&text, *byte)) == *asked);
         let all = found.found.iter().map(|place| Place { epoch: None, ..*place });
         let expected = key.map(|key| expected[key].clone()).unwrap_or_default();
+        let is_excluded = found.reason.as_ref().is_some_and(|reason| reason.contains("from batch 20 on"));
+        assert_eq!(is_excluded, *asked == Some(388), "{found:?}");
         assert!(all.eq(expected.iter().copied()), "{asked:?}: {found:?} {expected:?}");
     }
 }
