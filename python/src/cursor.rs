@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyType};
+use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyType};
 
 use super::errors::raise;
+use millstream::cursor::SourceLedger;
 
 /// Where a run is: all that an exact resume needs.
 #[pyclass(frozen, module = "millstream", name = "Cursor")]
@@ -31,6 +32,31 @@ impl Cursor {
     #[getter]
     fn digest(&self) -> String {
         self.0.digest().to_string()
+    }
+
+    /// What became of all documents and ids before it, by source: "learned", "masked", "first", "cut" and so on. Ids in
+    /// rows of padding, which no source made, are under None.
+    fn ledger<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let ledger = self.0.ledger();
+        let all = PyDict::new(py);
+        for (name, source) in ledger.sources {
+            let SourceLedger { documents, learned, masked, first, cut, excluded, skipped, padding } = source;
+            let numbers = [
+                ("documents", documents),
+                ("learned", learned),
+                ("masked", masked),
+                ("first", first),
+                ("cut", cut.ids),
+                ("excluded", excluded.ids),
+                ("documents_cut", cut.documents),
+                ("documents_excluded", excluded.documents),
+                ("documents_skipped", skipped),
+                ("padding", padding),
+            ];
+            all.set_item(name, numbers.into_py_dict(py)?)?;
+        }
+        all.set_item(py.None(), [("padding", ledger.padding)].into_py_dict(py)?)?;
+        Ok(all)
     }
 
     /// The cursor as JSON, as `save` writes it.

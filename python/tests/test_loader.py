@@ -93,6 +93,17 @@ def test_any_cursor_leads_to_what_follows(config: dict[str, Any]) -> None:
         assert all(a.cursor == b.cursor for a, b in zip(resumed, whole[at + 1 :]))
 
 
+def test_a_cursor_accounts_for_each_id(config: dict[str, Any]) -> None:
+    learned = 0
+    for batch in millstream.Loader(config):
+        learned += batch.tokens
+        ledger = batch.cursor.ledger()
+        sources = [numbers for name, numbers in ledger.items() if name is not None]
+        assert sum(numbers["learned"] for numbers in sources) == learned
+        assert all(numbers["documents"] > 0 and numbers["masked"] == 0 for numbers in sources)
+    assert learned > 0 and ledger[None]["padding"] >= 0
+
+
 def test_a_second_loop_goes_on(config: dict[str, Any]) -> None:
     whole = digests(millstream.Loader(config))
     loader = millstream.Loader(config)

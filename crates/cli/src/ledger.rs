@@ -11,10 +11,12 @@ use super::failure::Failure;
 use super::settings::Settings;
 use super::words::count;
 use super::{RunConfig, Written, print_json, print_line, progress, table};
+#[cfg(feature = "train")]
+use millstream::Cursor;
 use millstream::config::{Last, Uneven};
 use millstream::cursor::{Ledger, LeftOut, SourceLedger};
 use millstream::loader::with_stored_tokenizer;
-use millstream::{Config, Cursor, Loader, Result};
+use millstream::{Config, Loader, Result};
 
 pub(super) const HELP: &str = "\
 Example: read all batches of a config, and account for each id

@@ -143,6 +143,9 @@ class Cursor:
     @property
     def digest(self) -> str:
         """The running digest of all ids before it, over the lanes that it knows."""
+    def ledger(self) -> dict[str | None, dict[str, int]]:
+        """What became of all documents and ids before it, by source: "learned", "masked", "first", "cut" and so on. Ids in
+        rows of padding, which no source made, are under None."""
     def to_json(self) -> str:
         """The cursor as JSON, as `save` writes it."""
     @classmethod
