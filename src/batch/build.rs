@@ -54,7 +54,7 @@ impl BatchBuilder {
         self.copy(sequence);
     }
 
-    /// As [`push`](Self::push). Returns the row's hash, and what it adds to the ledger.
+    /// As [`push`](Self::push). Returns the row's hash, and what it holds.
     pub(crate) fn copy(&mut self, sequence: &Sequence) -> (Digest, RowAccount) {
         self.begin_row(sequence.width());
         let number = self.rows();

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{MaskedPlaces, Piece};
-use crate::cursor::{Digest, RowAccount};
+use crate::cursor::{Digest, RowAccount, SourceLedger};
 use crate::document::{Columns, Mask, Sequence};
 use crate::files::Files;
 
@@ -24,7 +24,7 @@ pub(super) struct CopiedRow {
     pub(super) text_bytes: u64,
     pub(super) text_bytes_within_documents: u64,
     pub(super) digest: Digest,
-    /// What it adds to the ledger.
+    /// What it holds, for the ledger.
     pub(super) account: RowAccount,
 }
 
@@ -86,9 +86,11 @@ impl CopiedRow {
             account: RowAccount::default(),
         };
         let (begin, begin_masked, mut end) = (to.ids.len(), to.masked.len(), 0);
+        let (counted, mut documents) = (sequence.counted_places(ahead), 0);
         for part in sequence.parts().iter().filter(|part| !part.is_empty()) {
             part.append_to(to.ids);
             let ids = end..end + part.len();
+            documents += u32::from(part.offset() == 0 && counted.contains(&end));
             end = ids.end;
             to.pieces.push(Piece {
                 row: number as u32,
@@ -111,7 +113,8 @@ impl CopiedRow {
         if !masked.is_empty() {
             row.digest = row.digest.masking(masked.iter().map(|masked| masked.from..masked.to));
         }
-        row.account = sequence.account(ahead, masked_targets(masked, row.width.saturating_sub(ahead)));
+        let masked = masked_targets(masked, row.width.saturating_sub(ahead));
+        row.account = sequence.account(ahead, documents, masked);
         row
     }
 
@@ -188,6 +191,8 @@ pub(crate) struct RowBlock {
     corpora: Vec<Arc<Files>>,
     columns: Vec<Arc<Columns>>,
     rows: Vec<BlockRow>,
+    /// What was left out before some of the rows, with their numbers.
+    left_out: Vec<(usize, SourceLedger)>,
 }
 
 /// A row of a block, and where its share of each list ends there.
@@ -216,7 +221,10 @@ pub(super) struct RowOfBlock<'a> {
 impl RowBlock {
     /// Copies a row. A batch has targets for so many ids `ahead`.
     pub(crate) fn push(&mut self, sequence: &Sequence, ahead: usize) {
-        let Self { ids, pieces, masked, corpora, columns, rows } = self;
+        if let Some(left_out) = sequence.left_out() {
+            self.left_out.push((self.rows.len(), *left_out));
+        }
+        let Self { ids, pieces, masked, corpora, columns, rows, .. } = self;
         let copies = Copies { ids, pieces, masked, corpora, columns };
         let row = CopiedRow::copy(sequence, rows.len(), ahead, copies);
         let ends = Ends { ids: ids.len(), pieces: pieces.len(), masked: masked.len() };
@@ -242,6 +250,7 @@ impl RowBlock {
             corpora: Vec::new(),
             columns: Vec::with_capacity(some_more(self.columns.len())),
             rows: Vec::with_capacity(some_more(self.rows.len())),
+            left_out: Vec::new(),
         };
         std::mem::replace(self, next)
     }
@@ -257,9 +266,18 @@ impl RowBlock {
         }
     }
 
-    /// What a row adds to the ledger of its source.
+    /// What a row holds, for the ledger.
     pub(crate) fn account(&self, nth: usize) -> RowAccount {
         self.rows[nth].row.account
+    }
+
+    /// What was left out before a row.
+    pub(crate) fn left_out(&self, nth: usize) -> Option<&SourceLedger> {
+        if self.left_out.is_empty() {
+            return None;
+        }
+        let at = self.left_out.binary_search_by_key(&nth, |(row, _)| *row).ok()?;
+        Some(&self.left_out[at].1)
     }
 
     pub(super) fn files(&self, piece: &Piece) -> &Arc<Files> {

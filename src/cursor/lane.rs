@@ -61,6 +61,25 @@ impl LaneState {
         Self { sources: vec![SourceState::default(); sources], ..Self::default() }
     }
 
+    /// Adds a row of a source, and what was left out before it, to the ledger.
+    #[inline]
+    pub(super) fn account(
+        &mut self,
+        source: Option<u32>,
+        row: &SourceLedger,
+        left_out: Option<&SourceLedger>,
+    ) {
+        let Some(source) = source else {
+            self.padding += row.padding;
+            return;
+        };
+        let ledger = &mut self.sources[source as usize].ledger;
+        *ledger += *row;
+        if let Some(left_out) = left_out {
+            *ledger += *left_out;
+        }
+    }
+
     pub(crate) fn advance(&mut self, step: LaneStep) {
         match step {
             LaneStep::Pad => self.rows += 1,

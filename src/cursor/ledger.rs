@@ -70,26 +70,37 @@ pub struct Ledger {
     pub padding: u64,
 }
 
-/// What a row adds to the ledger.
-#[derive(Clone, Copy, Debug)]
+/// What a row holds, for the ledger.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RowAccount {
     /// `None` for a row of padding, which no source gave.
-    pub(crate) source: Option<usize>,
-    pub(crate) ledger: SourceLedger,
-}
-
-impl Default for RowAccount {
-    fn default() -> Self {
-        Self { source: Some(0), ledger: SourceLedger::default() }
-    }
+    pub(crate) source: Option<u32>,
+    pub(crate) documents: u32,
+    pub(crate) learned: u32,
+    pub(crate) masked: u32,
+    pub(crate) first: u32,
+    pub(crate) padding: u32,
 }
 
 impl RowAccount {
-    /// The same if the row is not delivered: what it holds is excluded.
-    pub(crate) fn excluded(self) -> Self {
-        let SourceLedger { documents, cut, mut excluded, skipped, .. } = self.ledger;
-        excluded += LeftOut { documents, ids: self.ledger.delivered() };
-        Self { ledger: SourceLedger { cut, excluded, skipped, ..SourceLedger::default() }, ..self }
+    /// What becomes of it if the row is delivered.
+    pub(crate) fn delivered(self) -> SourceLedger {
+        let Self { documents, learned, masked, first, padding, .. } = self;
+        SourceLedger {
+            documents: documents.into(),
+            learned: learned.into(),
+            masked: masked.into(),
+            first: first.into(),
+            padding: padding.into(),
+            ..SourceLedger::default()
+        }
+    }
+
+    /// What becomes of it if the row is not.
+    pub(crate) fn excluded(self) -> SourceLedger {
+        let delivered = self.delivered();
+        let excluded = LeftOut { documents: delivered.documents, ids: delivered.delivered() };
+        SourceLedger { excluded, ..SourceLedger::default() }
     }
 }
 
@@ -107,6 +118,13 @@ impl SourceLedger {
     /// All documents that are counted here.
     pub fn all_documents(&self) -> u64 {
         self.documents + self.cut.documents + self.excluded.documents + self.skipped
+    }
+
+    /// The sum; `None` of nothing, or if nothing is in it.
+    pub(crate) fn sum(ledgers: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut sum = Self::default();
+        ledgers.into_iter().for_each(|ledger| sum += ledger);
+        (sum != Self::default()).then_some(sum)
     }
 
     /// The numbers, by name.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use super::{
-    Digest, Event, Fingerprint, LaneCursor, LaneState, LaneStep, Length, RowAccount, SourceState, check,
-    length,
+    Digest, Event, Fingerprint, LaneCursor, LaneState, LaneStep, Length, RowAccount, SourceLedger,
+    SourceState, check, length,
 };
 use crate::bounded;
 use crate::error::{Error, Remedy, Result};
@@ -275,19 +275,22 @@ impl Cursor {
         self.known(lane).advance(step);
     }
 
-    /// Adds a row that `lane` delivered to the lane's digest, given the hash of the row, and to the ledger.
-    pub(crate) fn add_row(&mut self, lane: usize, (hash, account): &(Digest, RowAccount)) {
-        self.known(lane).digest = self.known(lane).digest.then(*hash);
-        self.account(lane, account);
+    /// Adds a row that `lane` delivered to the lane's digest, given the hash of the row, and to the ledger, with what was
+    /// left out before it.
+    pub(crate) fn add_row(
+        &mut self,
+        lane: usize,
+        (hash, account): (Digest, RowAccount),
+        left_out: Option<&SourceLedger>,
+    ) {
+        let lane = self.known(lane);
+        lane.digest = lane.digest.then(hash);
+        lane.account(account.source, &account.delivered(), left_out);
     }
 
-    /// Adds a row of `lane` to the ledger.
-    pub(crate) fn account(&mut self, lane: usize, RowAccount { source, ledger }: &RowAccount) {
-        let lane = self.known(lane);
-        match source {
-            Some(source) => lane.sources[*source].ledger += *ledger,
-            None => lane.padding += ledger.padding,
-        }
+    /// Adds a row of `lane` that is made and not delivered to the ledger.
+    pub(crate) fn exclude_row(&mut self, lane: usize, account: RowAccount, left_out: Option<&SourceLedger>) {
+        self.known(lane).account(account.source, &account.excluded(), left_out);
     }
 
     fn known(&mut self, lane: usize) -> &mut LaneState {

@@ -1,5 +1,7 @@
 //! Runs of documents, one after another: a row whose ids are not copied yet.
 
+use std::ops::Range;
+
 use super::{Part, Position};
 use crate::cursor::{LeftOut, RowAccount, SourceLedger};
 
@@ -27,8 +29,10 @@ pub struct Sequence {
     width: usize,
     /// Whether its first id is also in the row before, so that it is counted there.
     overlaps: bool,
-    /// Which source it is of, and what of that source was left out since the row before.
-    account: RowAccount,
+    /// Which source it is of; `None` if it is only padding.
+    source: Option<u32>,
+    /// What of that source was left out since the row before.
+    left_out: Option<Box<SourceLedger>>,
 }
 
 /// Where an id of a [`Sequence`] comes from. It is the same in every epoch, however the rows are cut.
@@ -49,7 +53,7 @@ impl Sequence {
         let len = parts.iter().map(Part::len).sum();
         assert!(len <= width, "the parts of a sequence are {len} ids long, and it holds {width}");
         let overlaps = parts.first().is_some_and(|part| part.offset() > 0);
-        Self { parts, len, width, overlaps, account: RowAccount::default() }
+        Self { parts, len, width, overlaps, source: Some(0), left_out: None }
     }
 
     /// Says whether the first id is also in the row before; unless this is called, it is if it is not the first of its
@@ -59,15 +63,18 @@ impl Sequence {
     }
 
     /// Says which source the row is of; `None` if it is only padding. Unless this is called, it is of the first.
-    pub(crate) fn of_source(mut self, source: Option<usize>) -> Self {
-        self.account.source = source;
-        self
+    pub(crate) fn of_source(self, source: Option<u32>) -> Self {
+        Self { source, ..self }
     }
 
     /// Says what was left out since the row before.
-    pub(crate) fn leaving_out(mut self, left_out: SourceLedger) -> Self {
-        self.account.ledger = left_out;
-        self
+    pub(crate) fn leaving_out(self, left_out: Option<SourceLedger>) -> Self {
+        Self { left_out: left_out.map(Box::new), ..self }
+    }
+
+    /// What was left out since the row before.
+    pub(crate) fn left_out(&self) -> Option<&SourceLedger> {
+        self.left_out.as_deref()
     }
 
     /// Replaces each id by what `f` returns for its place and id. The number of ids, the documents, their positions and
@@ -97,39 +104,52 @@ impl Sequence {
         self.parts.retain(|part| !is_excluded(&part.position()));
         self.len = self.parts.iter().map(Part::len).sum();
         let after = self.counted(ahead);
-        let excluded = &mut self.account.ledger.excluded;
-        excluded.documents += before.documents - after.documents;
-        excluded.ids += before.ids - after.ids;
+        let excluded = LeftOut {
+            documents: before.documents.saturating_sub(after.documents),
+            ids: before.ids.saturating_sub(after.ids),
+        };
+        if excluded != LeftOut::default() {
+            self.left_out.get_or_insert_default().excluded += excluded;
+        }
         self
     }
 
-    /// How many documents and ids are counted in this row, and not in another that they are also in: the targets one id
-    /// ahead, and the first id if it is in no row before.
-    pub(crate) fn counted(&self, ahead: usize) -> LeftOut {
-        let counted = usize::from(self.overlaps)..self.len.min(self.width.saturating_sub(ahead) + 1);
+    /// How many documents and ids are counted in this row, and not in another that they are also in.
+    fn counted(&self, ahead: usize) -> LeftOut {
+        let counted = self.counted_places(ahead);
         let mut begin = 0;
         let mut documents = 0;
-        for part in &self.parts {
-            documents += u64::from(part.offset() == 0 && !part.is_empty() && counted.contains(&begin));
+        for part in self.parts.iter().filter(|part| !part.is_empty()) {
+            documents += u64::from(part.offset() == 0 && counted.contains(&begin));
             begin += part.len();
         }
         LeftOut { documents, ids: counted.len() as u64 }
     }
 
-    /// What the row adds to the ledger if `masked` of its targets are.
-    pub(crate) fn account(&self, ahead: usize, masked: usize) -> RowAccount {
+    /// Where the ids are that are counted in this row, and not in another that they are also in: the targets one id ahead,
+    /// and the first id if it is in no row before. A batch has targets for so many ids `ahead`.
+    pub(crate) fn counted_places(&self, ahead: usize) -> Range<usize> {
+        usize::from(self.overlaps)..self.len.min(self.width.saturating_sub(ahead) + 1)
+    }
+
+    /// What the row holds, if so many `documents` begin where ids are counted, and `masked` targets are.
+    #[inline]
+    pub(crate) fn account(&self, ahead: usize, documents: u32, masked: usize) -> RowAccount {
         let seq_len = self.width.saturating_sub(ahead);
         let targets = self.len.min(seq_len + 1).saturating_sub(1);
-        let counted = self.counted(ahead);
-        let ledger = SourceLedger {
-            documents: counted.documents,
-            learned: (targets - masked) as u64,
-            masked: masked as u64,
-            first: counted.ids - targets as u64,
-            padding: (seq_len - targets) as u64,
-            ..self.account.ledger
-        };
-        RowAccount { ledger, ..self.account }
+        RowAccount {
+            source: self.source,
+            documents,
+            learned: (targets - masked) as u32,
+            masked: masked as u32,
+            first: u32::from(self.len > 0 && !self.overlaps),
+            padding: (seq_len - targets) as u32,
+        }
+    }
+
+    /// The same of a row that is not copied, as if nothing of it was masked.
+    pub(crate) fn uncopied_account(&self, ahead: usize) -> RowAccount {
+        self.account(ahead, self.counted(ahead).documents as u32, 0)
     }
 
     /// Returns the same row, `width` ids wide.

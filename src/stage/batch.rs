@@ -18,7 +18,6 @@ use super::turn::{DealtRows, Row};
 use crate::batch::{Batch, BatchBuilder};
 use crate::config::Last;
 use crate::cursor::{Cursor, Event};
-use crate::document::Sequence;
 use crate::error::Result;
 use crate::meter::{Meter, Sample, stage_span};
 use crate::world::World;
@@ -153,11 +152,12 @@ impl<S> Batches<S> {
         let Self { builder, cursor, cut, .. } = self;
         match turn.rows {
             DealtRows::Uncopied(rows) if is_excluded => {
-                let account = |row: &Sequence| row.account(builder.ahead(), 0).excluded();
-                rows.as_slice().iter().for_each(|row| cursor.account(lane, &account(row)));
+                for row in rows.as_slice() {
+                    cursor.exclude_row(lane, row.uncopied_account(builder.ahead()), row.left_out());
+                }
             }
             DealtRows::Copied(block, rows) if is_excluded => {
-                rows.for_each(|nth| cursor.account(lane, &block.account(nth).excluded()));
+                rows.for_each(|nth| cursor.exclude_row(lane, block.account(nth), block.left_out(nth)));
             }
             rows => {
                 if let Cut::Turns = cut {
@@ -165,11 +165,13 @@ impl<S> Batches<S> {
                 }
                 match rows {
                     DealtRows::Uncopied(rows) => {
-                        rows.as_slice().iter().for_each(|row| cursor.add_row(lane, &builder.copy(row)));
+                        for row in rows.as_slice() {
+                            cursor.add_row(lane, builder.copy(row), row.left_out());
+                        }
                     }
-                    DealtRows::Copied(block, rows) => {
-                        rows.for_each(|nth| cursor.add_row(lane, &builder.append(&block, nth)));
-                    }
+                    DealtRows::Copied(block, rows) => rows.for_each(|nth| {
+                        cursor.add_row(lane, builder.append(&block, nth), block.left_out(nth));
+                    }),
                 }
             }
         }

@@ -143,7 +143,7 @@ where
                     this.row += this.stride;
                     let step = LaneStep::Row { source: number, at: cursor };
                     return Poll::Ready(Some(Ok(Turn::new(
-                        sequence.of_source(Some(number)),
+                        sequence.of_source(Some(number as u32)),
                         step,
                         !this.is_wrapped,
                     ))));

@@ -63,7 +63,7 @@ trait Packer: Debug + Send {
     ///
     /// # Errors
     /// [`Error::Resume`](crate::Error::Resume) if the cursor that packing resumes at cannot be true of the document.
-    fn push(&mut self, tokens: Tracked<Tokens>, left_out: Option<SourceLedger>) -> Result<()>;
+    fn push(&mut self, tokens: Tracked<Tokens>, left_out: Option<Box<SourceLedger>>) -> Result<()>;
 
     /// Whether the next `pop` has a sequence to make, so that its time is worth measuring.
     fn is_due(&self) -> bool;
@@ -134,14 +134,14 @@ impl<S> Pack<S> {
     ///
     /// # Errors
     /// [`Error::Document`](crate::Error::Document) if nothing says which of its ids are learned from.
-    fn left_out(&self, document: &Tokens) -> Result<Option<SourceLedger>> {
+    fn left_out(&self, document: &Tokens) -> Result<Option<Box<SourceLedger>>> {
         let none = SourceLedger::default();
         if document.is_empty() {
-            return Ok(Some(SourceLedger { skipped: 1, ..none }));
+            return Ok(Some(Box::new(SourceLedger { skipped: 1, ..none })));
         }
         let cut = LeftOut { documents: 1, ids: document.len() as u64 };
         let is_packed = document.is_plain() || self.admits(document)?;
-        Ok((!is_packed).then_some(SourceLedger { cut, ..none }))
+        Ok((!is_packed).then(|| Box::new(SourceLedger { cut, ..none })))
     }
 
     /// Whether a document that has ids is packed.
@@ -190,7 +190,8 @@ where
             match ready!(self.tokens.poll_next(cx)) {
                 Some(tokens) => {
                     self.documents += 1;
-                    let left_out = self.left_out(&tokens.value)?;
+                    let is_plain = tokens.value.is_plain() && !tokens.value.is_empty();
+                    let left_out = if is_plain { None } else { self.left_out(&tokens.value)? };
                     self.skipped = tokens.cursor.all_skipped();
                     self.packer.push(tokens, left_out)?;
                 }

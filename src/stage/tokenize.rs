@@ -35,7 +35,7 @@ mod group;
 mod skips;
 
 use gather::Gather;
-use group::{Encoded, encode};
+use group::{Encoded, Refused, encode};
 use skips::{Skips, leave_out};
 
 /// Jobs that a lane has under way besides two for each worker. While the workers have all cores, the task
@@ -304,8 +304,9 @@ where
         loop {
             if let Some(encoded) = &mut this.ready {
                 match encoded.next() {
-                    Some((tokens, None)) => return Poll::Ready(Some(Ok(tokens))),
-                    Some((tokens, Some(error))) => {
+                    Some(Ok(tokens)) => return Poll::Ready(Some(Ok(tokens))),
+                    Some(Err(refused)) => {
+                        let Refused { document: tokens, error } = *refused;
                         return match this.skips.skip(tokens.cursor.epoch, error, &this.meter) {
                             Ok(()) => Poll::Ready(Some(Ok(tokens))),
                             Err(error) => this.end(Some(error)),

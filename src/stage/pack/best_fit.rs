@@ -55,7 +55,7 @@ pub(super) struct BestFit {
     /// What was left out in the filling window, what counts with the next window, and what with the next row.
     left_out: SourceLedger,
     carried_out: SourceLedger,
-    left_out_before: SourceLedger,
+    left_out_before: Option<SourceLedger>,
     finished: bool,
 }
 
@@ -99,7 +99,7 @@ impl BestFit {
             prelude: None,
             left_out: SourceLedger::default(),
             carried_out: SourceLedger::default(),
-            left_out_before: SourceLedger::default(),
+            left_out_before: None,
             finished: false,
         }
     }
@@ -201,7 +201,7 @@ impl BestFit {
         let order = permutation("best fit", &key, rows.len());
         let resumed = std::mem::take(&mut self.resume).delivered;
         if resumed == 0 {
-            self.left_out_before += left_out;
+            self.left_out_before = SourceLedger::sum(self.left_out_before.into_iter().chain(Some(left_out)));
         }
         // The cursor of a window's last row is the next window's start.
         let places = [
@@ -246,7 +246,7 @@ impl Packer for BestFit {
     fn push(
         &mut self,
         Tracked { value: tokens, cursor }: Tracked<Tokens>,
-        left_out: Option<SourceLedger>,
+        left_out: Option<Box<SourceLedger>>,
     ) -> Result<()> {
         if self.anchor.is_none() {
             let depth = cursor.depth();
@@ -256,7 +256,9 @@ impl Packer for BestFit {
         }
         self.end = cursor;
         self.windows.filling.push(if left_out.is_some() { tokens.without_ids() } else { tokens });
-        self.left_out += left_out.unwrap_or_default();
+        if let Some(left_out) = left_out {
+            self.left_out += *left_out;
+        }
         Ok(())
     }
 
@@ -273,8 +275,7 @@ impl Packer for BestFit {
         loop {
             if let Some((parts, (place, skip), delivered)) = self.windows.next() {
                 let cursor = place.anchored(Skip { delivered, ..skip }.encode());
-                let row =
-                    Sequence::new(parts, self.width).leaving_out(std::mem::take(&mut self.left_out_before));
+                let row = Sequence::new(parts, self.width).leaving_out(self.left_out_before.take());
                 return Ok(Some(Tracked::new(row, cursor)));
             }
             if self.windows.lacks(self.size()) > 0 || self.is_done() {
@@ -285,7 +286,7 @@ impl Packer for BestFit {
     }
 
     fn left_out(&self) -> SourceLedger {
-        let mut left_out = self.left_out_before;
+        let mut left_out = self.left_out_before.unwrap_or_default();
         left_out += self.carried_out;
         left_out += self.left_out;
         left_out

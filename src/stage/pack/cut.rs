@@ -31,9 +31,8 @@ pub(super) struct Cutter {
     len: usize,
     /// Whether the row's first id was also in the row before.
     again: bool,
-    /// What was left out before the row's first part, and behind each of its parts.
-    left_out: SourceLedger,
-    left_out_behind: Vec<SourceLedger>,
+    /// What was left out since the row before, with the number of the row's parts before it.
+    left_out: Vec<(usize, SourceLedger)>,
     finished: bool,
 }
 
@@ -62,8 +61,7 @@ impl Cutter {
             befores: Vec::new(),
             len: 0,
             again: false,
-            left_out: SourceLedger::default(),
-            left_out_behind: Vec::new(),
+            left_out: Vec::new(),
             finished: false,
         }
     }
@@ -88,7 +86,6 @@ impl Cutter {
         let part = if self.len < self.width { part.detached(LONG_DOCUMENT * self.width) } else { part };
         self.parts.push(part);
         self.befores.push(before);
-        self.left_out_behind.push(SourceLedger::default());
     }
 
     /// Closes the row and begins the next.
@@ -98,7 +95,6 @@ impl Cutter {
         // Ids of the open document are taken again with those that follow, as one part.
         if let Some(open) = &mut self.open {
             self.befores.pop();
-            self.left_out_behind.pop();
             let ids = again.min(self.parts.last().map_or(0, Part::len));
             open.next -= ids;
             again -= ids;
@@ -117,8 +113,10 @@ impl Cutter {
         kept.reverse();
         self.befores.drain(..closed - kept.len());
         // What is behind a part that is kept will be read again by who resumes behind this row.
-        let mut left_out = std::mem::take(&mut self.left_out);
-        self.left_out_behind.drain(..closed - kept.len()).for_each(|behind| left_out += behind);
+        let done = closed - kept.len();
+        let left_out = self.left_out.extract_if(.., |(parts, _)| *parts <= done);
+        let left_out = SourceLedger::sum(left_out.map(|(_, left_out)| left_out));
+        self.left_out.iter_mut().for_each(|(parts, _)| *parts -= done);
         let cursor = match (kept.first().zip(self.befores.first()), &self.open) {
             (Some((part, before)), _) => before.anchored(part.offset() as u64 + 1),
             (None, Some(open)) => open.before.anchored(open.next as u64 + 1),
@@ -139,7 +137,7 @@ impl Packer for Cutter {
     fn push(
         &mut self,
         Tracked { value: tokens, cursor }: Tracked<Tokens>,
-        left_out: Option<SourceLedger>,
+        left_out: Option<Box<SourceLedger>>,
     ) -> Result<()> {
         let depth = cursor.depth();
         let (before, done) = match self.after {
@@ -153,7 +151,7 @@ impl Packer for Cutter {
         }
         self.after = Some(cursor);
         match left_out {
-            Some(left_out) => *self.left_out_behind.last_mut().unwrap_or(&mut self.left_out) += left_out,
+            Some(left_out) => self.left_out.push((self.parts.len(), *left_out)),
             None => {
                 self.again |= done > 0;
                 self.take(tokens, before, done.saturating_sub(1) as usize);
@@ -184,12 +182,13 @@ impl Packer for Cutter {
         // One id that was delivered before, and that no other id may follow here.
         self.parts.clear();
         self.befores.clear();
-        self.left_out_behind.drain(..).for_each(|behind| self.left_out += behind);
+        self.left_out.iter_mut().for_each(|(parts, _)| *parts = 0);
         (self.len, self.again) = (0, false);
         Ok(None)
     }
 
     fn left_out(&self) -> SourceLedger {
-        self.left_out
+        let left_out = SourceLedger::sum(self.left_out.iter().map(|(_, left_out)| *left_out));
+        left_out.unwrap_or_default()
     }
 }

@@ -23,7 +23,7 @@ use crate::tokenizer::Encoder;
 #[derive(Debug)]
 pub(super) struct Encoded {
     arenas: Vec<Arc<Arena>>,
-    pub(super) items: std::vec::IntoIter<Result<Item, Box<Refused>>>,
+    items: std::vec::IntoIter<OrRefused<Item>>,
     pub(super) finished: Instant,
     /// What happens between the documents, each with the number of documents before it.
     events: VecDeque<(usize, SplitEvent)>,
@@ -41,11 +41,14 @@ pub(super) struct Item {
     cursor: LaneCursor,
 }
 
+/// A document, or one that the tokenizer refuses.
+type OrRefused<T> = Result<T, Box<Refused<T>>>;
+
 /// A document that the tokenizer refuses.
 #[derive(Debug)]
-pub(super) struct Refused {
-    item: Item,
-    error: Error,
+pub(super) struct Refused<T> {
+    pub(super) document: T,
+    pub(super) error: Error,
 }
 
 /// Where the ids of a document are.
@@ -104,21 +107,28 @@ impl Encoded {
                     let mask = self.arenas[*arena].mask_of(&own).unwrap_or_default();
                     recorder.document(item.cursor.split, append, mask, &item.columns, start, item.text_bytes);
                 }
-                Err(refused) => recorder.refused(refused.item.cursor.split),
+                Err(refused) => recorder.refused(refused.document.cursor.split),
             }
         }
         self.events.drain(..).for_each(|(_, event)| recorder.event(event));
     }
 
-    /// The next document, and the error if it was refused: then it has no ids.
-    pub(super) fn next(&mut self) -> Option<(Tracked<Tokens>, Option<Error>)> {
-        let (item, error) = match self.items.next()? {
-            Ok(item) => (item, None),
-            Err(refused) => (refused.item, Some(refused.error)),
-        };
+    /// The next document; without ids and with the error if it was refused.
+    pub(super) fn next(&mut self) -> Option<OrRefused<Tracked<Tokens>>> {
+        Some(match self.items.next()? {
+            Ok(item) => Ok(self.tokens(item)),
+            Err(refused) => {
+                let Refused { document, error } = *refused;
+                Err(Box::new(Refused { document: self.tokens(document), error }))
+            }
+        })
+    }
+
+    #[inline]
+    fn tokens(&self, item: Item) -> Tracked<Tokens> {
         let Item { place: Place { arena, ids, .. }, text_bytes, position, columns, cursor } = item;
         let tokens = Tokens::in_arena(self.arenas[arena].clone(), ids, text_bytes, position, columns);
-        Some((Tracked::new(tokens, cursor), error))
+        Tracked::new(tokens, cursor)
     }
 }
 
@@ -223,7 +233,7 @@ pub(super) fn encode(
             }
             Err(error) => {
                 let is_last = on_error == OnError::Fail || !matches!(error, Error::Document { .. });
-                items.push(Err(Box::new(Refused { item: item(Place::default()), error })));
+                items.push(Err(Box::new(Refused { document: item(Place::default()), error })));
                 if is_last {
                     break;
                 }
