@@ -244,6 +244,9 @@ impl LoaderBuilder {
     /// under another name, so include everything that the stage depends on. A stage that holds documents back must
     /// follow the rule of [`Anchor`](crate::cursor::Anchor): cursor = anchor + skip.
     ///
+    /// Documents without ids come too: those that could not be tokenized, or of which nothing would be learned. Packing counts
+    /// them and passes over them.
+    ///
     /// It also works on token shards and with a token cache, which keeps the ids that the tokenizer made. Ids that the
     /// tokenizer does not have, and panics, become an [`Error::Stage`].
     ///
