@@ -32,6 +32,9 @@ pub use mask::Mask;
 pub use part::Part;
 pub use sequence::{IdPlace, Sequence};
 
+/// Where the ids of a stored document are that has none, because the tokenizer failed on it.
+pub(crate) const NO_IDS: Range<usize> = usize::MAX..usize::MAX;
+
 /// The result of one read, shared by many documents.
 #[derive(Debug)]
 pub(crate) struct Slab {
@@ -211,7 +214,8 @@ impl Document {
         self.text_bytes
     }
 
-    /// The stored ids that contain its own, and their range there, if the document comes from token shards.
+    /// The stored ids that contain its own, and their range there, if the document comes from token shards: [`NO_IDS`] if it
+    /// has none.
     pub(crate) fn stored_ids(&self) -> Option<(&StoredIds, Range<usize>)> {
         match &self.slab.content {
             SlabContent::Text(_) => None,

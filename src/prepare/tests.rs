@@ -5,8 +5,11 @@ use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use futures::StreamExt;
+
 use super::*;
-use crate::config::{ByteCount, OnError};
+use crate::config::{ByteCount, OnError, ShuffleRule, SourceKind};
+use crate::loader::Loader;
 use crate::tokenizer::tests;
 
 /// How long a test waits for what must come: far longer than it takes on a busy machine.
@@ -149,4 +152,52 @@ fn each_split_may_lose_as_many_as_its_on_error_says() {
     assert_eq!((prepared.documents, prepared.skipped), (8, 4));
     let error = Case::new(&[text(), text()], OnError::Skip(1)).prepare(2, failing);
     assert!(matches!(error, Err(Error::Document { line: 4, .. })), "{error:?}");
+}
+
+#[test]
+fn what_the_tokenizer_fails_on_has_its_place_in_the_shards_too() {
+    let text: String =
+        (0..60).map(|n| format!("line {n}{}\n", if n % 7 == 3 { " bad" } else { "" })).collect();
+    let failing = |text: &str| if text.ends_with("bad") { Err("bad".to_owned()) } else { Ok(()) };
+    for (split, shuffle) in
+        [(64 << 20, ShuffleRule::Window), (200, ShuffleRule::Window), (200, ShuffleRule::Global)]
+    {
+        let mut case = Case::new(&[text.clone()], OnError::Skip(100));
+        case.config.sources[0].split = Some(ByteCount(split));
+        case.prepare(2, failing).expect("prepared");
+        let pipeline = &mut case.config.pipeline;
+        (pipeline.lanes, pipeline.window, pipeline.epochs) = (2.into(), 8.into(), Some(2));
+        (pipeline.seq_len, pipeline.batch_size) = (16, 2);
+        let mut stored = case.config.clone();
+        stored.sources = vec![SourceConfig {
+            kind: SourceKind::Shards,
+            paths: vec![case.directory.path().join("shards").display().to_string()],
+            on_error: OnError::Skip(100),
+            ..SourceConfig::default()
+        }];
+        stored.pipeline.shuffle = shuffle;
+        if shuffle == ShuffleRule::Global {
+            stored.pipeline.window = Config::default().pipeline.window;
+        }
+        let read = |config: &Config| {
+            let tokenizer = tests::before("bytes", move |text| Ok(failing(text)?));
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                let mut loader =
+                    Loader::builder(config).with_tokenizer(tokenizer).open().await.expect("it opens");
+                let mut rows = Vec::new();
+                while let Some(batch) = loader.next().await {
+                    rows.push(batch.expect("a batch").ids().to_vec());
+                }
+                (rows, loader.ledger().sources[0].1)
+            })
+        };
+        let [(text, of_text), (shards, of_shards)] = [&case.config, &stored].map(read);
+        assert_eq!((of_shards.documents, of_shards.skipped), (2 * 51, 2 * 9), "{shuffle:?}");
+        assert_eq!((of_text.documents, of_text.skipped), (2 * 51, 2 * 9));
+        if shuffle == ShuffleRule::Window {
+            assert_eq!((shards, of_shards), (text, of_text));
+        }
+    }
 }

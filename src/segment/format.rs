@@ -107,6 +107,14 @@ pub(crate) enum StoredText {
 }
 
 impl StoredText {
+    /// The length of the text that became ids, in bytes.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes as usize,
+            Self::Failed | Self::Skipped => 0,
+        }
+    }
+
     const FAILED: u32 = u32::MAX;
     const SKIPPED: u32 = u32::MAX - 1;
 

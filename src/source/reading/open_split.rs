@@ -6,6 +6,7 @@ use std::path::Path;
 use super::framed::{self, ReadLimits, Taken};
 use super::group::no_sample;
 use super::stored::StepRoom;
+use crate::document::NO_IDS;
 use crate::error::{Error, Result};
 use crate::segment::{Entry, EntryEnd, StoredText};
 use crate::shards::{StoredNotes, StoredSplit};
@@ -192,7 +193,7 @@ impl OpenSplit {
                 StoredText::Bytes(_) => {
                     (tokens.place(end.ids..entry.end.ids)?, tokens.notes_on(&(*end..entry.end), *nth)?)
                 }
-                StoredText::Failed | StoredText::Skipped => (0..0, StoredNotes::default()),
+                StoredText::Failed | StoredText::Skipped => (NO_IDS, StoredNotes::default()),
             };
             let begin = std::mem::replace(end, entry.end);
             *nth += 1;

@@ -111,11 +111,8 @@ pub(crate) fn deliver(
             None => return Ok(()),
         },
     };
-    // A document that the tokenizer failed on was delivered, but has no ids.
-    if let StoredText::Bytes(text_bytes) = entry.text {
-        let (text_bytes, share) = (text_bytes as usize, entry.share);
-        group.append(cursor, Item { range, text_bytes, start, share, of, sample }, columns);
-    }
+    let (text_bytes, share) = (entry.text.bytes(), entry.share);
+    group.append(cursor, Item { range, text_bytes, start, share, of, sample }, columns);
     cursor.documents += 1;
     Ok(())
 }

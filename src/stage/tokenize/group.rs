@@ -11,7 +11,7 @@ use crate::budget::{Budget, Lease, Moving};
 use crate::config::OnError;
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{
-    Arena, Around, CarriedColumns, Document, DocumentGroup, Marks, Mask, SplitEvent, Tokens,
+    Arena, Around, CarriedColumns, Document, DocumentGroup, Marks, Mask, NO_IDS, SplitEvent, Tokens,
 };
 use crate::error::{Error, Result};
 use crate::files::{Files, Position};
@@ -70,6 +70,8 @@ enum Kind {
     LeftOut,
     /// It has none, because it was delivered before.
     Delivered,
+    /// It has none, because the tokenizer failed on it when it was stored.
+    Failed,
 }
 
 impl Place {
@@ -171,6 +173,9 @@ impl EncodedIds<'_> {
     }
 
     fn add_stored(&mut self, document: &Document, ids: &StoredIds, own: Range<usize>) -> Result<Place> {
+        if own == NO_IDS {
+            return Ok(Place { kind: Kind::Failed, ..Place::default() });
+        }
         // Documents of a few segments alternate, so the search is short.
         let known = self.stored.iter().rposition(|known| known.ids.is(ids));
         let nth = match known {

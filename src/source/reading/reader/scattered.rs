@@ -13,7 +13,7 @@ use super::super::stored::{self, StepRoom};
 use super::Reader;
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
-use crate::document::{Mask, Slab, SlabContent};
+use crate::document::{Mask, NO_IDS, Slab, SlabContent};
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::segment::{BLOCK, Entry, EntryEnd, HeldIds, IdsOrigin, StoredIds, StoredText};
@@ -216,11 +216,8 @@ impl Reader {
             if !is_delivered || is_left_out {
                 continue;
             }
-            // A document that the tokenizer failed on was delivered, but has no ids.
-            if let StoredText::Bytes(text_bytes) = entry.text {
-                wanted.push(Piece { tokens: document.tokens, bytes: document.ids_at()? });
-                cursors.push((at, *place, text_bytes, document));
-            }
+            wanted.push(Piece { tokens: document.tokens, bytes: document.ids_at()? });
+            cursors.push((at, *place, document));
             at.documents += 1;
         }
         // The notes are requested with the ids, behind all of them.
@@ -243,7 +240,7 @@ impl Reader {
                 group.carry(number, notes.columns);
                 return Ok(());
             }
-            let (cursor, place, text_bytes, Found { tokens, split, entry, .. }) = &cursors[number];
+            let (cursor, place, Found { tokens, split, entry, .. }) = &cursors[number];
             // All are of the same tokenizer.
             let is_of = |held: &HeldSlab| held.origin.is_rendered == tokens.origin().is_rendered;
             let slab = slabs.iter().position(is_of).unwrap_or_else(|| {
@@ -257,8 +254,8 @@ impl Reader {
             places.push((slab, begin));
             let (byte, line) = entry.start;
             let item = Item {
-                range: begin..held.len(),
-                text_bytes: *text_bytes as usize,
+                range: if entry.text == StoredText::Failed { NO_IDS } else { begin..held.len() },
+                text_bytes: entry.text.bytes(),
                 start: Boundary { byte, line },
                 share: entry.share,
                 sample: 0,
