@@ -162,7 +162,7 @@ fn what_the_tokenizer_fails_on_has_its_place_in_the_shards_too() {
     for (split, shuffle) in
         [(64 << 20, ShuffleRule::Window), (200, ShuffleRule::Window), (200, ShuffleRule::Global)]
     {
-        let mut case = Case::new(&[text.clone()], OnError::Skip(100));
+        let mut case = Case::new(std::slice::from_ref(&text), OnError::Skip(100));
         case.config.sources[0].split = Some(ByteCount(split));
         case.prepare(2, failing).expect("prepared");
         let pipeline = &mut case.config.pipeline;
