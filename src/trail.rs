@@ -81,7 +81,7 @@ impl Trail {
     }
 }
 
-/// Returns all cursors of the trail at `path`: none if there is no trail.
+/// Returns all cursors in the trail at `path`. Without a trail there are none.
 ///
 /// # Errors
 /// As [`nearest`].

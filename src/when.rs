@@ -116,7 +116,7 @@ impl Search {
         // One process makes the batches of all ranks, and what was left out is known anyway.
         (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(1));
         config.exclude = crate::config::ExcludeConfig::default();
-        run.trail.retain(|cursor| (0..cursor.lanes()).all(|lane| cursor.lane(lane).is_some()));
+        run.trail.retain(|cursor| cursor.known_lanes().count() == cursor.lanes());
         if let Some(last) = run.trail.last() {
             stay_at_commits(last);
             run.batches = run.batches.max(last.batch());

@@ -7,7 +7,6 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyType};
 
 use super::errors::raise;
-use millstream::cursor::SourceLedger;
 
 /// Where a run is: all that an exact resume needs.
 #[pyclass(frozen, module = "millstream", name = "Cursor")]
@@ -40,20 +39,7 @@ impl Cursor {
         let ledger = self.0.ledger();
         let all = PyDict::new(py);
         for (name, source) in ledger.sources {
-            let SourceLedger { documents, learned, masked, first, cut, excluded, skipped, padding } = source;
-            let numbers = [
-                ("documents", documents),
-                ("learned", learned),
-                ("masked", masked),
-                ("first", first),
-                ("cut", cut.ids),
-                ("excluded", excluded.ids),
-                ("documents_cut", cut.documents),
-                ("documents_excluded", excluded.documents),
-                ("documents_skipped", skipped),
-                ("padding", padding),
-            ];
-            all.set_item(name, numbers.into_py_dict(py)?)?;
+            all.set_item(name, source.numbers().into_py_dict(py)?)?;
         }
         all.set_item(py.None(), [("padding", ledger.padding)].into_py_dict(py)?)?;
         Ok(all)

@@ -127,19 +127,19 @@ impl SourceLedger {
         (sum != Self::default()).then_some(sum)
     }
 
-    /// The numbers, by name.
-    pub(super) fn numbers(&self) -> [(&'static str, u64); 10] {
+    /// The numbers by name: of ids, but for those whose names begin with "documents".
+    pub fn numbers(&self) -> [(&'static str, u64); 10] {
         let Self { documents, learned, masked, first, cut, excluded, skipped, padding } = *self;
         [
             ("documents", documents),
             ("learned", learned),
             ("masked", masked),
             ("first", first),
-            ("documents cut", cut.documents),
-            ("ids cut", cut.ids),
-            ("documents excluded", excluded.documents),
-            ("ids excluded", excluded.ids),
-            ("skipped", skipped),
+            ("cut", cut.ids),
+            ("excluded", excluded.ids),
+            ("documents_cut", cut.documents),
+            ("documents_excluded", excluded.documents),
+            ("documents_skipped", skipped),
             ("padding", padding),
         ]
     }

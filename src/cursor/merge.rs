@@ -87,7 +87,7 @@ fn missing(lane: usize, cursors: &[Cursor]) -> Error {
 
 /// How many ranks there were, as the lanes of one rank tell.
 fn world(cursor: &Cursor) -> Option<usize> {
-    let known = || cursor.lanes.iter().enumerate().filter(|(_, lane)| lane.is_some()).map(|(lane, _)| lane);
+    let known = || cursor.known_lanes();
     let (first, world) = (known().next()?, cursor.lanes.len() / known().count());
     known().eq((first..cursor.lanes.len()).step_by(world)).then_some(world)
 }

@@ -179,6 +179,11 @@ impl Cursor {
         &self.sources
     }
 
+    /// The lanes that the cursor knows: all or, in the cursor of a rank, the rank's.
+    pub fn known_lanes(&self) -> impl Iterator<Item = usize> + Clone {
+        self.lanes.iter().enumerate().filter(|(_, lane)| lane.is_some()).map(|(lane, _)| lane)
+    }
+
     /// The state of one lane, or `None` if the lane belongs to another rank.
     ///
     /// # Panics
@@ -275,8 +280,8 @@ impl Cursor {
         self.known(lane).advance(step);
     }
 
-    /// Adds a row that `lane` delivered to the lane's digest, given the hash of the row, and to the ledger, with what was
-    /// left out before it.
+    /// Adds a row that `lane` delivered: its hash to the lane's digest, and to the ledger what it holds and what was left out
+    /// before it.
     pub(crate) fn add_row(
         &mut self,
         lane: usize,

@@ -98,19 +98,20 @@ impl Sequence {
     /// Returns the row without the parts of documents for which `is_excluded` is true. Later parts move up, and padding
     /// fills the end. A batch has targets for so many ids `ahead`.
     pub(crate) fn without(mut self, is_excluded: impl Fn(&Position) -> bool, ahead: usize) -> Self {
+        let is_out = |part: &Part| is_excluded(&part.position());
+        if !self.parts.iter().any(is_out) {
+            return self;
+        }
         let before = self.counted(ahead);
-        let is_first = |part: &Part| is_excluded(&part.position());
-        self.overlaps &= !self.parts.first().is_some_and(is_first);
-        self.parts.retain(|part| !is_excluded(&part.position()));
+        self.overlaps &= !self.parts.first().is_some_and(is_out);
+        self.parts.retain(|part| !is_out(part));
         self.len = self.parts.iter().map(Part::len).sum();
         let after = self.counted(ahead);
         let excluded = LeftOut {
             documents: before.documents.saturating_sub(after.documents),
             ids: before.ids.saturating_sub(after.ids),
         };
-        if excluded != LeftOut::default() {
-            self.left_out.get_or_insert_default().excluded += excluded;
-        }
+        self.left_out.get_or_insert_default().excluded += excluded;
         self
     }
 

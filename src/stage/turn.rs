@@ -34,8 +34,8 @@ impl Turn {
         self.is_own
     }
 
-    /// Takes `documents`, each given by the number of its file and the byte where it begins, out of its rows. A batch has
-    /// targets for so many ids `ahead`.
+    /// Takes `documents` out of its rows: the numbers of their files, and the bytes where they begin. A batch has targets for
+    /// so many ids `ahead`.
     pub(crate) fn without(self, documents: &HashSet<(u32, u64)>, ahead: usize) -> Self {
         let is_excluded = |document: &Position| documents.contains(&(document.file, document.byte));
         let without = |row: Sequence| row.without(is_excluded, ahead);

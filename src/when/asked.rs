@@ -162,7 +162,7 @@ fn files(source: &Source, path: &str) -> Result<Vec<u32>> {
     }
 }
 
-/// Why there is no document.
+/// Says that no document begins on this line, and which is the last one before it.
 fn nothing_begins(source: &Source, path: &Path, line: u64, before: Option<(u32, u64, u64)>) -> String {
     let path = path.display();
     let near = match before {

@@ -111,7 +111,7 @@ impl Run {
         if self.has_masks { with_masks(builder) } else { builder }
     }
 
-    /// All batches from a cursor on, and the ledger behind the last. Nothing, if there is no batch.
+    /// All batches from a cursor on, and the ledger behind the last. `None` if there is no batch.
     fn read(&self, builder: LoaderBuilder) -> Option<(Vec<Batch>, Ledger)> {
         let read = block_on(async {
             let mut loader = builder.open().await?;

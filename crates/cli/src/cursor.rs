@@ -76,7 +76,7 @@ pub(super) fn run(command: CursorCommand, json: bool) -> Result<()> {
 
 impl Shown {
     fn new(cursor: &Cursor) -> Self {
-        let known: Vec<usize> = (0..cursor.lanes()).filter(|lane| cursor.lane(*lane).is_some()).collect();
+        let known: Vec<usize> = cursor.known_lanes().collect();
         // With a token budget, a cursor counts only the rows before the windows that are being delivered.
         let counts_rows = !cursor.fingerprint().0.contains_key("pipeline.batch_tokens");
         let source = |(index, name): (usize, &String)| {

@@ -59,16 +59,10 @@ impl LedgerArgs {
     }
 }
 
-/// How far a stream was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reached {
-    Batch(u64),
-    End,
-}
-
 /// A ledger, for people and as JSON.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Shown {
+    /// How many batches it is of; none if it is of all.
     batches: Option<u64>,
     has_ended: bool,
     sources: Vec<ShownSource>,
@@ -99,24 +93,25 @@ struct ShownSource {
 }
 
 pub(super) async fn run(args: LedgerArgs, json: bool) -> Result<(), Failure> {
-    let (config, ledger, reached) = match args.of.is_dir() {
+    let (config, ledger, batches) = match args.of.is_dir() {
         true => of_run(&args)?,
         false => {
             let run = RunConfig::load_with(&args.of, args.settings.all())?;
             let config = with_stored_tokenizer(&run.data).await?;
-            let (ledger, reached) = read(&config, args.batches.map(NonZeroU64::get)).await?;
-            (config, ledger, reached)
+            let (ledger, batches) = read(&config, args.batches.map(NonZeroU64::get)).await?;
+            (config, ledger, batches)
         }
     };
     // At the end of a stream that delivers all, nothing is dropped.
     let (uneven, last) = (config.pipeline.uneven, config.pipeline.last);
-    let is_whole = reached == Reached::End && uneven == Uneven::Pad && last != Last::Drop;
-    let is_counted = args.count || reached == Reached::End;
+    let has_ended = batches.is_none();
+    let is_whole = has_ended && uneven == Uneven::Pad && last != Last::Drop;
+    let is_counted = args.count || has_ended;
     let all = match is_counted && !is_whole {
         true => Some(count_all(&config).await?),
         false => is_counted.then(|| ledger.clone()),
     };
-    let shown = Shown::new(ledger, reached, all, is_finite(&config));
+    let shown = Shown::new(ledger, batches, all, is_finite(&config));
     match json {
         true => print_json(&shown)?,
         false => table::aligned(&shown.rows()).iter().try_for_each(|line| print_line(line))?,
@@ -124,8 +119,8 @@ pub(super) async fn run(args: LedgerArgs, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads the batches of a config.
-async fn read(config: &Config, batches: Option<u64>) -> Result<(Ledger, Reached), Failure> {
+/// Reads the batches of a config: the ledger, and how many there were, unless they have ended.
+async fn read(config: &Config, batches: Option<u64>) -> Result<(Ledger, Option<u64>), Failure> {
     if batches.is_none() && !is_finite(config) {
         let problem = "this stream has no end; say how many batches to read, or set pipeline.epochs";
         return Err(Failure::usage("--batches", problem));
@@ -137,10 +132,10 @@ async fn read(config: &Config, batches: Option<u64>) -> Result<(Ledger, Reached)
         slow.detail(|| count(read, "batch"));
         match loader.next().await.transpose()? {
             Some(_) => read += 1,
-            None => return Ok((loader.ledger(), Reached::End)),
+            None => return Ok((loader.ledger(), None)),
         }
     }
-    Ok((loader.ledger(), Reached::Batch(read)))
+    Ok((loader.ledger(), Some(read)))
 }
 
 /// The ledger of all that the config's files have: all epochs or, of a stream without end, one.
@@ -164,9 +159,9 @@ fn is_finite(config: &Config) -> bool {
     (0..config.sources.len()).all(|source| config.epochs(source).is_some())
 }
 
-/// The config, the ledger and the end of a run, by its latest cursor.
+/// The config of a run, and the ledger and the batches of its latest cursor.
 #[cfg(feature = "train")]
-fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Reached), Failure> {
+fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Failure> {
     if args.batches.is_some() {
         return Err(Failure::usage("--batches", "a run has the batches that it has; leave it out"));
     }
@@ -176,18 +171,18 @@ fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Reached), Failure> {
         let problem = format!("no cursor is in {}: it has no checkpoint and no trail yet", args.of.display());
         return Err(millstream::Error::Cursor { path: directory.trail(), problem }.into());
     };
-    let lanes = (0..cursor.lanes()).filter(|lane| cursor.lane(*lane).is_some()).count();
+    let lanes = cursor.known_lanes().count();
     if lanes < cursor.lanes() {
         progress::say(&format!(
             "only the first rank's trail is there: these are {lanes} of {} lanes",
             cursor.lanes()
         ));
     }
-    Ok((config, cursor.ledger(), Reached::Batch(cursor.batch())))
+    Ok((config, cursor.ledger(), Some(cursor.batch())))
 }
 
 #[cfg(not(feature = "train"))]
-fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Reached), Failure> {
+fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Failure> {
     Err(Failure::usage("CONFIG", format!("{} is a directory, and not a config", args.of.display())))
 }
 
@@ -197,12 +192,15 @@ fn latest_cursor(directory: &millstream_train::RunDirectory) -> Result<Option<Cu
     let of_trail = millstream::trail::nearest(directory.trail(), u64::MAX)?;
     let checkpoint = millstream_train::Checkpoint::latest(&directory.checkpoints())?;
     let of_checkpoint = checkpoint.map(|checkpoint| checkpoint.cursor()).transpose()?.flatten();
-    let known = |cursor: &Cursor| (0..cursor.lanes()).filter(|lane| cursor.lane(*lane).is_some()).count();
-    Ok([of_trail, of_checkpoint].into_iter().flatten().max_by_key(|cursor| (known(cursor), cursor.batch())))
+    Ok([of_trail, of_checkpoint]
+        .into_iter()
+        .flatten()
+        .max_by_key(|cursor| (cursor.known_lanes().count(), cursor.batch())))
 }
 
 impl Shown {
-    fn new(ledger: Ledger, reached: Reached, all: Option<Ledger>, is_finite: bool) -> Self {
+    fn new(ledger: Ledger, batches: Option<u64>, all: Option<Ledger>, is_finite: bool) -> Self {
+        let has_ended = batches.is_none();
         let all_of = |name: &str| {
             let all = all.as_ref()?.sources.iter().find(|(other, _)| other == name)?;
             Some(all.1)
@@ -213,7 +211,6 @@ impl Shown {
                 documents: all.all_documents().saturating_sub(ledger.all_documents()),
                 ids: all.ids().saturating_sub(ledger.ids()),
             });
-            let has_ended = reached == Reached::End;
             let epoch = all.map(|all| LeftOut { documents: all.all_documents(), ids: all.ids() });
             ShownSource {
                 documents: ledger.documents,
@@ -232,11 +229,8 @@ impl Shown {
             }
         };
         Self {
-            batches: match reached {
-                Reached::Batch(batches) => Some(batches),
-                Reached::End => None,
-            },
-            has_ended: reached == Reached::End,
+            batches,
+            has_ended,
             sources: ledger.sources.into_iter().map(source).collect(),
             padding_rows: ledger.padding,
         }
@@ -246,7 +240,7 @@ impl Shown {
     #[cfg(feature = "train")]
     pub(super) fn of_run(directory: &millstream_train::RunDirectory) -> Result<Option<Self>> {
         let cursor = latest_cursor(directory)?;
-        Ok(cursor.map(|cursor| Self::new(cursor.ledger(), Reached::Batch(cursor.batch()), None, true)))
+        Ok(cursor.map(|cursor| Self::new(cursor.ledger(), Some(cursor.batch()), None, true)))
     }
 
     /// The numbers as a table: a column for each source. Rows without a number are left out.
