@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::budget::{IDS_PER_BYTE, Lease};
 use crate::error::Error;
 use crate::files::{Files, Position};
+use crate::meter::Skipped;
 use crate::segment::StoredIds;
 
 mod arena;
@@ -294,6 +295,11 @@ impl Document {
     pub fn error(&self, problem: impl Into<String>, remedy: impl Into<String>) -> Error {
         error_at(self.files(), self.position, problem.into(), remedy.into())
     }
+
+    /// Returns the record of this document if it is skipped for a reason. This may read the file, as an error does.
+    pub(crate) fn skipped(&self, reason: String) -> Skipped {
+        skipped_at(self.files(), self.position, reason)
+    }
 }
 
 /// The ids of one document, and where its text begins.
@@ -448,6 +454,11 @@ impl Tokens {
     pub fn error(&self, problem: impl Into<String>, remedy: impl Into<String>) -> Error {
         error_at(self.files(), self.position, problem.into(), remedy.into())
     }
+
+    /// Returns the record of this document if it is skipped for a reason. This may read the file, as an error does.
+    pub(crate) fn skipped(&self, reason: String) -> Skipped {
+        skipped_at(self.files(), self.position, reason)
+    }
 }
 
 fn error_at(files: &Files, position: Position, problem: String, remedy: String) -> Error {
@@ -458,5 +469,15 @@ fn error_at(files: &Files, position: Position, problem: String, remedy: String) 
         byte: position.byte,
         problem,
         remedy,
+    }
+}
+
+fn skipped_at(files: &Files, position: Position, reason: String) -> Skipped {
+    Skipped {
+        path: files.path(position.file).to_owned(),
+        line: files.line_or_none(position),
+        unit: files.unit(position.file),
+        byte: position.byte,
+        reason,
     }
 }

@@ -31,6 +31,7 @@
 //! | floor | what |
 //! |---|---|
 //! | [`verify`], [`prove`], [`when`] | the laws, proved on a config by child processes; what is learned from, proved batch by batch; in which batches of a run a document was |
+//! | [`replay`] | the batches of a run, made again |
 //! | [`prelude`] | what a program needs, in one import |
 //! | [`prepare`] | token shards made ahead, and exchanged with other programs |
 //! | [`loader`] | config and cursor → a stream of batches |
@@ -87,9 +88,9 @@ pub mod prelude;
 pub mod prepare;
 pub mod process;
 pub mod prove;
-
 #[doc(hidden)]
 pub mod render;
+pub mod replay;
 mod room;
 mod segment;
 mod shards;

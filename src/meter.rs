@@ -19,6 +19,7 @@ mod blame;
 mod fault;
 pub mod prometheus;
 mod shares;
+mod skipped;
 mod snapshot;
 mod table;
 mod task;
@@ -28,6 +29,8 @@ mod words;
 pub(crate) use blame::{CAUSES, Chain, CustomMeters};
 pub use fault::Fault;
 pub use shares::StageShare;
+use skipped::Remembered;
+pub use skipped::Skipped;
 pub(crate) use snapshot::share;
 pub use snapshot::{Meters, Setting, StageMeter, StoreMeter, Tuned, Waits};
 pub use table::Table;
@@ -56,6 +59,7 @@ pub struct Meter {
     is_custom: bool,
     documents: AtomicU64,
     skipped: AtomicU64,
+    remembered: Remembered,
     tokens: AtomicU64,
     bytes: AtomicU64,
     busy: AtomicU64,
@@ -103,8 +107,15 @@ impl Meter {
         }
     }
 
-    pub(crate) fn count_skipped(&self) {
+    /// Counts a skipped document, and remembers it.
+    pub(crate) fn skip(&self, skipped: impl FnOnce() -> Skipped) {
         self.skipped.fetch_add(1, Relaxed);
+        self.remembered.push(skipped);
+    }
+
+    /// Takes the skipped documents that are remembered.
+    pub(crate) fn take_skipped(&self) -> Vec<Skipped> {
+        self.remembered.take()
     }
 
     /// Adds time that the stage worked. The times of several workers add up.

@@ -18,9 +18,10 @@ use serde::Serialize;
 use crate::batch::{Batch, Piece};
 use crate::config::{Config, PackRule, Uneven, names};
 use crate::cursor::{Cursor, Event, LaneCursor};
-use crate::error::{Error, Result};
-use crate::loader::{Loader, interleave, resolved_with, stay_at_commits};
-use crate::source::{EpochPlace, Holdout, Lane, Side, Source, UpTo};
+use crate::error::Result;
+use crate::loader::interleave;
+use crate::replay::{Replay, Run, Session, merged};
+use crate::source::{EpochPlace, Holdout, Lane, Side, UpTo};
 use crate::tasks;
 
 mod asked;
@@ -29,40 +30,7 @@ mod stretch;
 
 pub use asked::{Asked, Record};
 use delivery::Deliveries;
-use stretch::{Mark, merged, stretch};
-
-/// What a run leaves that its batches follow from.
-#[derive(Clone, Debug)]
-pub struct Run {
-    /// The sessions in order: at least one, and the first begins at batch 0.
-    pub sessions: Vec<Session>,
-    /// Cursors of the run, ascending.
-    pub trail: Vec<Cursor>,
-    /// How many batches it has trained on, excluded ones included.
-    pub batches: u64,
-}
-
-impl Run {
-    /// The batches that the run has left out, in order.
-    pub fn excluded_batches(&self) -> Vec<Range<u64>> {
-        let configs = self.sessions.iter().flat_map(|session| &session.config.exclude.batches);
-        let history = self.trail.last().map(Cursor::history).unwrap_or_default();
-        let noted = history.iter().filter_map(|event| match event {
-            Event::ExcludedBatches { from, to } => Some(*from..*to),
-            _ => None,
-        });
-        merged(configs.map(|&(from, to)| from..to).chain(noted).collect())
-    }
-}
-
-/// A part of a run that has one config.
-#[derive(Clone, Debug)]
-pub struct Session {
-    /// The number of its first batch.
-    pub begins: u64,
-    /// Its config.
-    pub config: Config,
-}
+use stretch::{Mark, stretch};
 
 /// Where a piece of a document is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -96,34 +64,17 @@ pub struct Found {
 
 /// Looks for documents in the batches of a run.
 #[derive(Debug)]
-pub struct Search {
-    run: Run,
-    /// The config of the last session, resolved, for one process and without exclusions.
-    config: Config,
-    source: Source,
-}
+pub struct Search(Replay);
 
 impl Search {
     /// Lists the files of a run, as its last session reads them.
     ///
     /// # Errors
-    /// Those of opening a [`Source`]; [`Error::Config`] if the run has no session.
+    /// Those of opening a [`Source`](crate::Source); [`Error::Config`](crate::Error::Config) if the run has no session.
     pub async fn open(mut run: Run) -> Result<Self> {
-        let Some(Session { config, .. }) = run.sessions.last() else {
-            return Err(Error::config("run", "it has no session"));
-        };
-        let mut config = config.clone().with_sources_by_value()?;
-        // One process makes the batches of all ranks, and what was left out is known anyway.
-        (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(1));
-        config.exclude = crate::config::ExcludeConfig::default();
+        // The places of all lanes are needed.
         run.trail.retain(|cursor| cursor.known_lanes().count() == cursor.lanes());
-        if let Some(last) = run.trail.last() {
-            stay_at_commits(last);
-            run.batches = run.batches.max(last.batch());
-        }
-        let source = Source::from_config(&config).await?.quiet();
-        let config = resolved_with(config, &source, run.trail.first());
-        Ok(Self { run, config, source })
+        Ok(Self(Replay::open(run).await?))
     }
 
     /// Finds all places of a document. `on_batch` is told how many of how many batches are read.
@@ -145,7 +96,7 @@ impl Search {
         if found.is_empty() && reason.is_none() {
             reason = Some(self.why_not(asked).await?);
         }
-        Ok(Found { found, reason, read_batches: read, of_batches: self.run.batches })
+        Ok(Found { found, reason, read_batches: read, of_batches: self.0.run.batches })
     }
 
     /// Which batches have to be read. Each stretch begins at a cursor of the trail or at the start.
@@ -153,7 +104,7 @@ impl Search {
         let mut all = Vec::new();
         for record in asked.records.iter().filter(|record| record.is_trained()) {
             let marks: Vec<Vec<Mark>> = (0..self.lanes()).map(|lane| self.marks(lane, record)).collect();
-            let (end, advances) = (self.run.batches, self.advances());
+            let (end, advances) = (self.0.run.batches, self.advances());
             let last = marks.iter().flatten().map(|mark| mark.at.epoch).max().unwrap_or_default();
             for epoch in 0..=last {
                 for place in self.places(record, epoch).await? {
@@ -170,21 +121,21 @@ impl Search {
     }
 
     fn lanes(&self) -> usize {
-        self.config.pipeline.lanes()
+        self.0.config.pipeline.lanes()
     }
 
     /// Where a lane is in the source of a record, at the start and at each cursor.
     fn marks(&self, lane: usize, record: &Record) -> Vec<Mark> {
         let start = Mark { batch: 0, at: LaneCursor::default() };
         let mark = |cursor: &Cursor| Mark { batch: cursor.batch(), at: place(cursor, lane, record) };
-        std::iter::once(start).chain(self.run.trail.iter().map(mark)).collect()
+        std::iter::once(start).chain(self.0.run.trail.iter().map(mark)).collect()
     }
 
     /// How many times a lane's place has to change until all that was delivered before comes before it. Each change is one
     /// window of the shuffle or more. Behind its place, packing has delivered parts of one document, or of so many short
     /// ones as a row repeats; best fit those of two windows of its own; and a token budget those of one more.
     fn advances(&self) -> usize {
-        let pipeline = &self.config.pipeline;
+        let pipeline = &self.0.config.pipeline;
         let packed = match pipeline.pack {
             PackRule::Concat | PackRule::Pad => pipeline.ahead,
             PackRule::BestFit => 3,
@@ -196,9 +147,9 @@ impl Search {
     fn most_epochs(&self, record: &Record) -> u64 {
         let of_session = |session: &Session| match session.config.pipeline.uneven {
             Uneven::Wrap => None,
-            Uneven::Pad | Uneven::Stop => self.session_config(session).epochs(record.source),
+            Uneven::Pad | Uneven::Stop => self.0.session_config(session).epochs(record.source),
         };
-        self.run.sessions.iter().map(|session| of_session(session).unwrap_or(u64::MAX)).max().unwrap_or(0)
+        self.0.run.sessions.iter().map(|session| of_session(session).unwrap_or(u64::MAX)).max().unwrap_or(0)
     }
 
     /// The first epoch from `least` on in which a lane may have delivered a record here, and whether it is the only one.
@@ -229,11 +180,11 @@ impl Search {
 
     /// The places in an epoch of the documents of a record.
     async fn places(&self, record: &Record, epoch: u64) -> Result<Vec<EpochPlace>> {
-        let source = self.source.only(record.source);
-        let (pipeline, lane) = (&self.config.pipeline, Lane::default());
+        let source = self.0.source.only(record.source);
+        let (pipeline, lane) = (&self.0.config.pipeline, Lane::default());
         let lane = Lane {
             lanes: self.lanes(),
-            seed: self.config.seed,
+            seed: self.0.config.seed,
             shuffle_splits: pipeline.shuffle_splits,
             shuffle_global: pipeline.shuffles_globally(),
             interleave: interleave(pipeline, Side::Train, &source),
@@ -250,13 +201,12 @@ impl Search {
         watch: &mut Watch<'_>,
         mut on_batch: impl FnMut(u64),
     ) -> Result<u64> {
-        let (sessions, mut read, mut at) = (&self.run.sessions, 0, batches.start);
-        let mut cursor = self.run.trail.iter().find(|cursor| cursor.batch() == at && at > 0).cloned();
+        let (run, mut read, mut at) = (&self.0.run, 0, batches.start);
+        let mut cursor = run.trail.iter().find(|cursor| cursor.batch() == at && at > 0).cloned();
         while at < batches.end {
-            let next = sessions.partition_point(|session| session.begins <= at);
-            let until = sessions.get(next).map_or(batches.end, |next| next.begins.min(batches.end));
-            let config = self.session_config(&sessions[next.saturating_sub(1)]);
-            let mut loader = self.opened(&config, cursor).await?;
+            let (session, ends) = run.session(at);
+            let until = ends.min(batches.end);
+            let mut loader = self.0.opened(&self.0.session_config(session), cursor).await?;
             let mut before = loader.start().clone();
             while before.batch() < until {
                 let Some(batch) = loader.next().await else { break };
@@ -271,39 +221,9 @@ impl Search {
         Ok(read)
     }
 
-    async fn opened(&self, config: &Config, cursor: Option<Cursor>) -> Result<Loader> {
-        let is_start = cursor.is_none();
-        let open = async |cursor| match cursor {
-            Some(cursor) => Loader::builder(config).with_cursor(cursor).open().await,
-            None => Loader::open(config).await,
-        };
-        let loader = open(cursor).await?;
-        if let Some(first) = self.run.trail.first().filter(|_| is_start)
-            && first.fingerprint() != loader.start().fingerprint()
-        {
-            // If the stream has become another one, the cursor is refused.
-            open(Some(first.clone())).await?;
-        }
-        Ok(loader)
-    }
-
-    /// The config of a session, as far as batches depend on it and a cursor does not. The files are where the last session
-    /// has them.
-    fn session_config(&self, session: &Session) -> Config {
-        let mut config = self.config.clone();
-        let (own, of) = (&mut config.pipeline, &session.config.pipeline);
-        (own.batch_size, own.epochs, own.uneven, own.last) = (of.batch_size, of.epochs, of.uneven, of.last);
-        for (source, of) in config.sources.iter_mut().zip(&session.config.sources) {
-            source.epochs = of.epochs;
-        }
-        // What follows an excluded document in its row moves up.
-        config.exclude.documents.clone_from(&session.config.exclude.documents);
-        config
-    }
-
     /// The places that are in no excluded batch; if there are others only, why there is none.
     fn trained(&self, places: Vec<Place>) -> (Vec<Place>, Option<String>) {
-        let batches = self.run.excluded_batches();
+        let batches = self.0.run.excluded_batches();
         let is_out = |place: &Place| batches.iter().any(|batches| batches.contains(&place.batch));
         let first = places.first().map(|place| place.batch);
         let found: Vec<Place> = places.into_iter().filter(|place| !is_out(place)).collect();
@@ -316,11 +236,11 @@ impl Search {
     /// From which batch on the document is excluded.
     fn excluded_from(&self, asked: &Asked) -> Option<u64> {
         let is_asked = |begin: u64| asked.records.iter().any(|record| record.begin == begin);
-        let history = self.run.trail.last().map(Cursor::history).unwrap_or_default();
+        let history = self.0.run.trail.last().map(Cursor::history).unwrap_or_default();
         let noted = history.iter().filter_map(|event| match event {
             Event::ExcludedDocuments { batch, places, .. } => {
                 let is_there = asked.records.iter().any(|record| {
-                    let nth = record.file - self.source.only(record.source).first_file();
+                    let nth = record.file - self.0.source.only(record.source).first_file();
                     places.get(&record.name).is_some_and(|places| places.contains(&(nth, record.begin)))
                 });
                 is_there.then_some(*batch)
@@ -328,7 +248,7 @@ impl Search {
             _ => None,
         });
         // Behind the last cursor only the configs tell.
-        let configs = self.run.sessions.iter().filter(|session| {
+        let configs = self.0.run.sessions.iter().filter(|session| {
             let mut documents = session.config.exclude.documents.iter();
             documents.any(|document| document.path == asked.path && is_asked(document.byte))
         });
@@ -337,7 +257,7 @@ impl Search {
 
     /// Why a document that is trained on is in no batch.
     async fn why_not(&self, asked: &Asked) -> Result<String> {
-        let batches = self.run.batches;
+        let batches = self.0.run.batches;
         if let Some(from) = self.excluded_from(asked) {
             return Ok(format!("exclude.documents leaves it out from batch {from} on"));
         }
@@ -395,7 +315,7 @@ impl Watch<'_> {
         piece: &Piece,
         record: &Record,
     ) -> Result<Option<u64>> {
-        let Search { config: Config { pipeline, .. }, .. } = self.search;
+        let Config { pipeline, .. } = &self.search.0.config;
         let row = if pipeline.batch_tokens.is_some() { 0 } else { u64::from(piece.row) };
         let lane = ((before.turn() + row) % before.lanes() as u64) as usize;
         let at = place(before, lane, record);
@@ -404,7 +324,7 @@ impl Watch<'_> {
             let marks = self.search.marks(lane, record);
             let epochs = self.search.epochs(record, lane, at.epoch, |place| {
                 let range =
-                    stretch(&marks, |at| place.up_to(at), self.search.advances(), self.search.run.batches);
+                    stretch(&marks, |at| place.up_to(at), self.search.advances(), self.search.0.run.batches);
                 (range.start <= batch.number()).then(|| place.up_to(&at) != UpTo::All)
             });
             return Ok(epochs.await?.filter(|(_, is_only)| *is_only).map(|(epoch, _)| epoch));
@@ -440,10 +360,10 @@ impl Search {
     /// file of the run, or its end. The line is the one that a batch says; where lines mean nothing, the byte or row.
     ///
     /// # Errors
-    /// [`Error::Config`] of the key `--document` if there is no such file, or no such document.
+    /// [`Error::Config`](crate::Error::Config) of the key `--document` if there is no such file, or no such document.
     pub async fn document(&self, path: &str, line: Option<u64>) -> Result<Asked> {
-        let (source, names) = (self.source.clone(), names(&self.config.sources));
-        let holdout = Holdout { fraction: self.config.pipeline.holdout, side: Side::Train };
+        let (source, names) = (self.0.source.clone(), names(&self.0.config.sources));
+        let holdout = Holdout { fraction: self.0.config.pipeline.holdout, side: Side::Train };
         let path = path.to_owned();
         tasks::blocking("source", move || asked::find(&source, &names, holdout, &path, line)).await
     }

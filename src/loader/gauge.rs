@@ -14,7 +14,8 @@ use crate::budget::Budget;
 use crate::config::{Config, OrAuto, PackRule};
 use crate::cursor::Ledger;
 use crate::meter::{
-    CAUSES, Chain, CustomMeters, Interval, Meter, Meters, Setting, StageMeter, Tuned, share, stage_span,
+    CAUSES, Chain, CustomMeters, Interval, Meter, Meters, Setting, Skipped, StageMeter, Tuned, share,
+    stage_span,
 };
 use crate::source::{AHEAD, Origin, Source};
 use crate::stage::{LeftBehind, SPARE_JOBS, Workers};
@@ -295,6 +296,13 @@ impl Watch {
     /// Returns the same as [`Loader::meters`](super::Loader::meters).
     pub fn meters(&self) -> Meters {
         self.0.snapshot()
+    }
+
+    /// Takes the documents that were skipped since this was last called, by whichever handle, with their reasons: as
+    /// they are read, ahead of the batches. Up to 1000 of a stage are kept until then; the [meters](Meters) count all.
+    pub fn take_skipped(&self) -> Vec<Skipped> {
+        let Gauge { source, tokenize, pack, .. } = &*self.0;
+        [source, tokenize, pack].into_iter().flat_map(|stage| stage.take_skipped()).collect()
     }
 }
 

@@ -169,11 +169,10 @@ impl<S> Pack<S> {
         if document.len() <= most {
             return Ok(true);
         }
-        self.meter.count_skipped();
+        let reason = "it has a mask and more ids than a row, and only pack = \"concat\" cuts such documents";
+        self.meter.skip(|| document.skipped(reason.to_owned()));
         if !self.has_told.swap(true, Relaxed) {
             let (path, byte, ids) = (document.path().display(), document.position().byte, document.len());
-            let reason =
-                "it has a mask and more ids than a row, and only pack = \"concat\" cuts such documents";
             tracing::warn!(%path, byte, ids, most, reason, "document skipped; later ones like it are counted, not named");
         }
         Ok(false)

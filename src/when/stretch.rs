@@ -31,20 +31,6 @@ pub(super) fn stretch(
     marks[first].batch..marks.get(passed).map_or(end, |mark| mark.batch)
 }
 
-/// Ranges in order, those that touch or overlap as one.
-pub(super) fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.retain(|range| !range.is_empty());
-    ranges.sort_by_key(|range| range.start);
-    let mut merged: Vec<Range<u64>> = Vec::new();
-    for range in ranges {
-        match merged.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => merged.push(range),
-        }
-    }
-    merged
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,10 +52,5 @@ mod tests {
         assert_eq!([of(1, 1), of(4, 1), of(5, 1)], [0..10, 0..10, 5..20]);
         assert_eq!([of(8, 1), of(9, 1), of(16, 1), of(17, 1)], [5..20, 15..25, 15..25, 20..30]);
         assert_eq!([of(17, 2), of(17, 3), of(17, 9)], [15..30, 5..30, 0..30]);
-    }
-
-    #[test]
-    fn what_touches_is_one() {
-        assert_eq!(merged(vec![7..9, 3..3, 0..2, 2..4, 1..3]), [0..4, 7..9]);
     }
 }

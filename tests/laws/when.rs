@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use millstream::config::{
     Config, DocumentKind, ExcludedDocument, Last, ShuffleRule, SourceKind, TokenizerKind, Uneven,
 };
-use millstream::when::{Found, Place, Run, Search, Session};
+use millstream::replay::{Run, Session};
+use millstream::when::{Found, Place, Search};
 use millstream::{Batch, Error};
 use proptest::prelude::*;
 
@@ -32,7 +33,7 @@ fn places(batches: &[Batch]) -> BTreeMap<Key, Vec<Place>> {
 }
 
 /// A run of the first of these batches, with a cursor after every few.
-fn run(config: &Config, batches: &[Batch], trail_every: usize) -> Run {
+pub(crate) fn run(config: &Config, batches: &[Batch], trail_every: usize) -> Run {
     let cursors = batches.iter().map(|batch| batch.cursor().clone());
     Run {
         sessions: vec![Session { begins: 0, config: config.clone() }],
@@ -112,13 +113,13 @@ fn finds_all(config: &Config, corpora: &[(Corpus, PathBuf)], check: &Check) -> R
     Ok(())
 }
 
-fn bytes(mut config: Config) -> Config {
+pub(crate) fn bytes(mut config: Config) -> Config {
     config.tokenizer.kind = TokenizerKind::Bytes;
     config
 }
 
 /// How much of a stream is searched, and how many batches there are between two cursors.
-fn parts() -> impl Strategy<Value = (usize, usize)> {
+pub(crate) fn parts() -> impl Strategy<Value = (usize, usize)> {
     (1_usize..9, prop_oneof![2 => Just(100_usize), 1 => 1_usize..100])
 }
 
@@ -185,7 +186,7 @@ proptest! {
     }
 }
 
-fn written(directory: &Path, count: usize, epochs: u64) -> Config {
+pub(crate) fn written(directory: &Path, count: usize, epochs: u64) -> Config {
     let mut config = bytes(lines(directory, count));
     config.pipeline.epochs = Some(epochs);
     config

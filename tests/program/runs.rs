@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 mod chat;
 mod damage;
+mod data;
 mod lock;
 mod models;
 mod report;

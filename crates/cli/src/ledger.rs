@@ -188,7 +188,7 @@ fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Failure> {
 
 /// The cursor of a run's trail or checkpoints that knows most lanes and, of these, is furthest.
 #[cfg(feature = "train")]
-fn latest_cursor(directory: &millstream_train::RunDirectory) -> Result<Option<Cursor>> {
+pub(super) fn latest_cursor(directory: &millstream_train::RunDirectory) -> Result<Option<Cursor>> {
     let of_trail = millstream::trail::nearest(directory.trail(), u64::MAX)?;
     let checkpoint = millstream_train::Checkpoint::latest(&directory.checkpoints())?;
     let of_checkpoint = checkpoint.map(|checkpoint| checkpoint.cursor()).transpose()?.flatten();
@@ -239,8 +239,13 @@ impl Shown {
     /// What a run's latest cursor says; `None` if it has none.
     #[cfg(feature = "train")]
     pub(super) fn of_run(directory: &millstream_train::RunDirectory) -> Result<Option<Self>> {
-        let cursor = latest_cursor(directory)?;
-        Ok(cursor.map(|cursor| Self::new(cursor.ledger(), Some(cursor.batch()), None, true)))
+        Ok(latest_cursor(directory)?.map(|cursor| Self::of_cursor(&cursor)))
+    }
+
+    /// What a cursor says.
+    #[cfg(feature = "train")]
+    pub(super) fn of_cursor(cursor: &Cursor) -> Self {
+        Self::new(cursor.ledger(), Some(cursor.batch()), None, true)
     }
 
     /// The numbers as a table: a column for each source. Rows without a number are left out.

@@ -54,6 +54,8 @@ mod report;
 #[cfg(not(feature = "train"))]
 mod run_config;
 mod settings;
+#[cfg(feature = "train")]
+mod steps;
 mod stop;
 mod table;
 mod telemetry;
@@ -414,7 +416,7 @@ fn execute(args: Args) -> ExitCode {
             #[cfg(feature = "train")]
             Command::Train(args) => return Ok(train::run(args, &mut peers, &telemetry, json).await?),
             #[cfg(feature = "train")]
-            Command::Report(args) => report::run(&args, json)?,
+            Command::Report(args) => return report::run(&args, json).await,
             #[cfg(feature = "train")]
             Command::Generate(args) => generate::run(args, json).await?,
             Command::Tokenizer(command) => tokenizer::run(command, json).await?,

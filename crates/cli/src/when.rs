@@ -1,6 +1,4 @@
 //! `millstream when`: the steps of a run that trained on a document.
-//!
-//! - `steps`: the run as its directory has it, and its steps as batches
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,11 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 
-mod steps;
-
-use steps::Steps;
-
 use super::failure::FAILED;
+use super::steps::{self, Steps};
 use super::words::count;
 use super::{print_json, print_line, progress};
 use millstream::Result;

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use crate::checkpoint::{Checkpoint, folder};
 use crate::config::{ModelConfig, RunConfig};
 use crate::file_names::{
-    CHAT, CHECKPOINTS, CONFIG, CONFIG_COPY, FILES, INIT, METRICS, SAMPLES, SETTINGS, TENSORBOARD, TOKENIZER,
+    CHAT, CHECKPOINTS, CONFIG, CONFIG_COPY, FILES, INIT, METRICS, SAMPLES, SETTINGS, SKIPPED, TENSORBOARD,
+    TOKENIZER,
 };
 use crate::model::Gpt;
 use crate::pretrained;
@@ -27,6 +28,7 @@ mod lines;
 mod log;
 mod resume_settings;
 mod samples;
+mod skipped;
 mod tensorboard;
 
 pub(crate) use log::RunLog;
@@ -403,6 +405,11 @@ impl RunDirectory {
     /// The path of the [samples](Sample).
     pub fn samples(&self) -> PathBuf {
         self.root.join(SAMPLES)
+    }
+
+    /// The path of the [skipped documents](Self::skipped_documents).
+    pub fn skipped(&self) -> PathBuf {
+        self.root.join(SKIPPED)
     }
 
     /// The path of TensorBoard's event files, for a run with `train.tensorboard`.

@@ -20,5 +20,7 @@ pub(super) const SAMPLES: &str = "samples.jsonl";
 pub(super) const TENSORBOARD: &str = "tensorboard";
 /// The directory of its checkpoints.
 pub(super) const CHECKPOINTS: &str = "checkpoints";
+/// The documents that it skipped.
+pub(super) const SKIPPED: &str = "skipped.jsonl";
 /// The listing of the files that it reads.
 pub(super) const FILES: &str = "files.jsonl";

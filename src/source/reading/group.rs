@@ -12,7 +12,7 @@ use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{CarriedColumns, Document, DocumentGroup, SharedSlab, Slab, SlabContent, SplitEvent};
 use crate::error::{Error, Unit};
 use crate::files::Position;
-use crate::meter::Meter;
+use crate::meter::{Meter, Skipped};
 use crate::order::uniform;
 use crate::render::Outcome;
 use crate::source::carried::Metadata;
@@ -469,14 +469,17 @@ impl Grouper {
     fn leave_out(&self, place: &FoundFrame<'_>, reason: &str, rendering: &Rendering) {
         let byte = place.framed.frame.start.byte;
         if self.logs && rendering.is_news(reason) {
-            let reason = format!("{reason}; others like it are counted, and logged as debug messages");
-            return self.note(place, byte, 0, &reason);
-        }
-        if self.logs {
+            self.warn(
+                place,
+                byte,
+                0,
+                &format!("{reason}; others like it are counted, and logged as debug messages"),
+            );
+        } else if self.logs {
             let path = self.corpus.files.path(place.split.file).display();
             tracing::debug!(%path, byte, reason, "document skipped");
         }
-        self.count_skipped();
+        self.count(place, byte, 0, reason);
     }
 
     /// Whether the epoch's sample includes the document at `byte` of a split, which is in `share` of all epochs.
@@ -515,17 +518,23 @@ impl Grouper {
     /// Logs and counts a skipped document whose fault is at `byte`, `offset` bytes after its first.
     fn note(&self, place: &FoundFrame<'_>, byte: u64, offset: usize, reason: &str) {
         if self.logs {
-            let (path, line) = self.place(place, offset);
-            let line = Some(line).filter(|line| *line > 0);
-            tracing::warn!(path = %path.display(), line, byte, reason, "document skipped");
+            self.warn(place, byte, offset, reason);
         }
-        self.count_skipped();
+        self.count(place, byte, offset, reason);
     }
 
-    fn count_skipped(&self) {
-        if let Some(meter) = &self.meter {
-            meter.count_skipped();
-        }
+    fn warn(&self, place: &FoundFrame<'_>, byte: u64, offset: usize, reason: &str) {
+        let (path, line) = self.place(place, offset);
+        let line = Some(line).filter(|line| *line > 0);
+        tracing::warn!(path = %path.display(), line, byte, reason, "document skipped");
+    }
+
+    fn count(&self, place: &FoundFrame<'_>, byte: u64, offset: usize, reason: &str) {
+        let Some(meter) = &self.meter else { return };
+        meter.skip(|| {
+            let ((path, line), unit) = (self.place(place, offset), self.corpus.files.unit(place.split.file));
+            Skipped { path: path.to_owned(), line, unit, byte, reason: reason.to_owned() }
+        });
     }
 
     /// The file of a document, and its line: its first line or, in a table, the line with the fault, which is `offset`

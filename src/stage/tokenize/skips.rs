@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::config::OnError;
 use crate::document::Document;
 use crate::error::Error;
-use crate::meter::Meter;
+use crate::meter::{Meter, Skipped};
 
 /// The policy, and how many skips the current epoch has used. Documents come in order, so an epoch that has
 /// ended never comes again.
@@ -33,8 +33,8 @@ impl Skips {
         let (problem, remedy) = match self.on_error {
             OnError::Skip(n) if self.skipped < n => {
                 self.skipped += 1;
-                meter.count_skipped();
                 tracing::warn!(path = %path.display(), line, %unit, byte, reason = problem, "document skipped");
+                meter.skip(|| Skipped { path, line, unit, byte, reason: problem });
                 return Ok(());
             }
             OnError::Skip(n) => (
@@ -51,9 +51,10 @@ impl Skips {
 
 /// Logs and counts a document of which nothing is learned. There may be many, so only the first is a warning.
 pub(super) fn leave_out(document: &Document, meter: &Meter, has_warned: &AtomicBool) {
-    meter.count_skipped();
-    let (path, position) = (document.path().display(), document.position());
+    let (path, position) = (document.path(), document.position());
     let reason = "none of its ids is learned from";
+    meter.skip(|| document.skipped(reason.to_owned()));
+    let path = path.display();
     if has_warned.swap(true, Relaxed) {
         tracing::debug!(%path, byte = position.byte, reason, "document skipped");
     } else {

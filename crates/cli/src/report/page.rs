@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::chart::Chart;
 use super::curve::{Curve, Point};
+use super::data::Table;
 use super::figures::table;
 use super::run::Run;
 
@@ -27,16 +28,8 @@ pub(super) fn page(mut runs: Vec<Run>) -> String {
         [run] => run.figures.run.clone(),
         runs => format!("{} runs", runs.len()),
     };
-    let title = escaped(&title);
     let charts = charts(&runs);
-    let mut html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{title}</title>\n<style>\n{}</style>\n</head>\n<body>\n<h1>{title}</h1>\n",
-        include_str!("page.css")
-    );
+    let mut html = head(&title);
     figures(&mut html, &runs);
     legend(&mut html, &runs);
     html.push_str(
@@ -61,6 +54,33 @@ pub(super) fn page(mut runs: Vec<Run>) -> String {
     );
     html.push_str("</body>\n</html>\n");
     html
+}
+
+/// Returns a page of tables, the first of which has the page's title.
+pub(super) fn of_tables(tables: &[Table]) -> String {
+    let mut html = tables.first().map_or_else(String::new, |first| head(&first.title));
+    for (nth, table) in tables.iter().enumerate() {
+        if nth > 0 {
+            // Writing to a `String` never fails.
+            let _ = writeln!(html, "<h2>{}</h2>", escaped(&table.title));
+        }
+        push_table(&mut html, &table.rows, |_| None);
+    }
+    html.push_str("</body>\n</html>\n");
+    html
+}
+
+/// A page up to its title.
+fn head(title: &str) -> String {
+    let title = escaped(title);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{title}</title>\n<style>\n{}</style>\n</head>\n<body>\n<h1>{title}</h1>\n",
+        include_str!("page.css")
+    )
 }
 
 /// Shortens the curves if there are very many.

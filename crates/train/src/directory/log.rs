@@ -1,5 +1,5 @@
 //! The files that the first rank of a run writes besides checkpoints: the settings of its sessions, the trail of
-//! cursors, and its reports. The reports go to `metrics.jsonl`, and to TensorBoard's event files if the config asks for
+//! cursors, the documents that it skips, and its reports. The reports go to `metrics.jsonl`, and to TensorBoard's event files if the config asks for
 //! them. All have each step once, even after a resume. Holds the open files.
 //!
 //! TensorBoard only shows the metrics: if its files cannot be written, the run goes on without them.
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::RunDirectory;
 use super::lines::{self, Lines};
 use super::samples::Sample;
+use super::skipped::SkipLog;
 use super::tensorboard::{self, TensorBoard};
 use crate::checkpoint::folder;
 use crate::config::RunConfig;
@@ -16,6 +17,7 @@ use crate::events::Observer;
 use crate::file_names::METRICS;
 use millstream::cursor::Cursor;
 use millstream::error::{Error, Result};
+use millstream::meter::Skipped;
 use millstream::trail::Trail;
 
 /// The open files of a session, in a directory that this process has claimed.
@@ -27,6 +29,7 @@ pub(crate) struct RunLog {
     validated: Option<u64>,
     tensorboard: Option<TensorBoard>,
     trail: Trail,
+    skipped: SkipLog,
 }
 
 /// The step, which every line has, and the field that only validations have.
@@ -64,7 +67,8 @@ impl RunLog {
         let last = metrics.lines().last().and_then(|line| serde_json::from_str::<Line>(line).ok());
         let validated = last.filter(|line| line.validation_loss.is_some()).map(|line| line.step);
         let metrics = Lines::open(directory.metrics())?;
-        Ok(Self { _directory: directory, metrics, validated, tensorboard, trail })
+        let skipped = SkipLog::open(&directory, step)?;
+        Ok(Self { _directory: directory, metrics, validated, tensorboard, trail, skipped })
     }
 
     /// Whether the session before wrote the validation after `step`, and ended before it saved a checkpoint.
@@ -86,6 +90,10 @@ impl RunLog {
 
     pub(crate) fn record_cursor(&mut self, cursor: &Cursor) -> Result<()> {
         self.trail.record(cursor)
+    }
+
+    pub(crate) fn record_skipped(&mut self, skipped: Vec<Skipped>) -> Result<()> {
+        self.skipped.write(skipped)
     }
 }
 

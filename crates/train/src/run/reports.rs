@@ -12,7 +12,7 @@ use crate::trainer::{Step, Trainer};
 use millstream::cursor::Cursor;
 use millstream::error::Result;
 use millstream::loader::Watch;
-use millstream::meter::{Meters, Verdict};
+use millstream::meter::{Meters, Skipped, Verdict};
 use millstream::process::resident_bytes;
 
 pub(super) struct Reports<'a> {
@@ -92,7 +92,10 @@ impl<'a> Reports<'a> {
             self.window = Clock::default();
         }
         let log = self.log.as_mut().filter(|_| logged);
-        let written = log.map_or(Ok(()), |log| log.write(&report));
+        let written = log.map_or(Ok(()), |log| {
+            log.write(&report)?;
+            log.record_skipped(skipped(self.watch.as_ref()))
+        });
         tracing::debug!(step = report.step, loss = report.loss, lr = report.lr, "step");
         self.observer.on_step(&report);
         written
@@ -109,9 +112,11 @@ impl<'a> Reports<'a> {
         written
     }
 
-    /// Adds a cursor to the run's trail.
+    /// Adds a cursor to the run's trail, and what was skipped to its record.
     pub(super) fn record_cursor(&mut self, cursor: &Cursor) -> Result<()> {
-        self.log.as_mut().map_or(Ok(()), |log| log.record_cursor(cursor))
+        let Some(log) = &mut self.log else { return Ok(()) };
+        log.record_cursor(cursor)?;
+        log.record_skipped(skipped(self.watch.as_ref()))
     }
 
     /// The result of a session whose state is saved at `checkpoint`.
@@ -140,6 +145,11 @@ impl<'a> Reports<'a> {
             checkpoint,
         })
     }
+}
+
+/// The documents that the loader has skipped since it was last asked.
+fn skipped(watch: Option<&Watch>) -> Vec<Skipped> {
+    watch.map(Watch::take_skipped).unwrap_or_default()
 }
 
 /// The share of a device's peak that each rank reaches, given the rate of all ranks together.

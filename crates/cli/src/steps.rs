@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::progress;
-use millstream::when::{Run, Session};
+use millstream::replay::{Run, Session};
 use millstream::{Error, Result, trail};
 use millstream_train::{Checkpoint, RunDirectory};
 

@@ -1,0 +1,234 @@
+//! What a run read: its sources and their shares, its files and their digests, what it skipped, and whether the files
+//! still give its batches.
+//!
+//! - `digests`: the SHA-256 of local files
+//! - `tables`: all of it as tables with titles
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::line;
+use crate::failure::Failure;
+use crate::ledger::{self, Shown};
+use crate::words::count;
+use crate::{progress, steps};
+use millstream::config::SourceKind;
+use millstream::cursor::{Event, LaneState};
+use millstream::files::{File, Listing};
+use millstream::meter::Skipped;
+use millstream::replay::{Checked, Replay};
+use millstream::{Cursor, Error, Result};
+use millstream_train::RunDirectory;
+
+mod digests;
+mod tables;
+
+pub(super) use tables::Table;
+
+/// What a run read, up to its latest cursor.
+#[derive(Debug, Serialize)]
+pub(super) struct Receipt {
+    run: String,
+    path: PathBuf,
+    /// The version of the program that wrote this.
+    millstream: &'static str,
+    batches: u64,
+    /// The settings that fix the order, with the tokenizer and the commits of the Hub's branches and tags.
+    order: BTreeMap<String, String>,
+    sources: Vec<Source>,
+    /// The targets by the names of `train.loss_by`, and by the values of each.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    values: BTreeMap<String, BTreeMap<String, Share>>,
+    ledger: Shown,
+    files: Vec<Read>,
+    /// How the files differ from those of the run; `None` if they do not.
+    changes: Option<String>,
+    skipped: Vec<Skipped>,
+    /// What changed the stream, such as exclusions.
+    history: Vec<Event>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check: Option<Check>,
+}
+
+/// A source.
+#[derive(Debug, Serialize)]
+struct Source {
+    name: String,
+    kind: SourceKind,
+    files: usize,
+    bytes: u64,
+    /// Its delivered ids, and their share of those of all sources.
+    delivered: Share,
+    epochs: Epochs,
+}
+
+/// The epochs of a source as the lanes' places tell: one that is before its first window of an epoch counts for the
+/// epoch before.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Epochs {
+    /// How many epochs all lanes have passed.
+    complete: u64,
+    /// How many some lane has begun.
+    begun: u64,
+}
+
+/// A part of a whole.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Share {
+    ids: u64,
+    share: f64,
+}
+
+/// A file that was read.
+#[derive(Debug, Serialize)]
+struct Read {
+    source: String,
+    path: String,
+    bytes: u64,
+    /// The store's version of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etag: Option<String>,
+    /// That of a local file; `None` if it has gone, or has another length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
+}
+
+/// Batches that were made again.
+#[derive(Debug, Serialize)]
+struct Check {
+    /// How many batches of how many were made again.
+    batches: u64,
+    of_batches: u64,
+    lanes: usize,
+    of_lanes: usize,
+    is_same: bool,
+    stretches: Vec<Checked>,
+}
+
+impl Receipt {
+    /// Reads a run, and with `places` makes its batches again at so many places.
+    pub(super) async fn read(name: String, path: &Path, places: Option<usize>) -> Result<Self, Failure> {
+        let directory = RunDirectory::open(path)?;
+        let Some(cursor) = ledger::latest_cursor(&directory)? else {
+            let problem = "it has no checkpoint and no trail of cursors (train.trail_every) yet".to_owned();
+            return Err(Error::Cursor { path: directory.trail(), problem }.into());
+        };
+        let (run, _) = steps::read(path)?;
+        let slow = progress::slow("listing the files");
+        let replay = Replay::open(run).await?;
+        drop(slow);
+        let check = match places {
+            Some(places) => Some(Check::make(&replay, &cursor, places).await?),
+            None => None,
+        };
+        let (names, files) = (cursor.sources(), replay.source().files());
+        let now = Listing::new(names, files);
+        let changes = Listing::load(directory.files()).ok().map(|was| was.changes(&now).to_string());
+        Ok(Self {
+            run: name,
+            path: path.to_owned(),
+            millstream: env!("CARGO_PKG_VERSION"),
+            batches: cursor.batch(),
+            order: cursor.fingerprint().0.clone(),
+            sources: sources(&cursor, &replay),
+            values: values(&directory)?,
+            ledger: Shown::of_cursor(&cursor),
+            files: read(names, files).await?,
+            changes: changes.filter(|changes| !changes.is_empty()),
+            skipped: directory.skipped_documents()?,
+            history: cursor.history().to_vec(),
+            check,
+        })
+    }
+
+    /// Whether the batches that were made again are those of the run.
+    pub(super) fn is_same(&self) -> bool {
+        self.check.as_ref().is_none_or(|check| check.is_same)
+    }
+}
+
+impl Check {
+    async fn make(replay: &Replay, cursor: &Cursor, places: usize) -> Result<Self> {
+        let slow = progress::slow("making batches again");
+        let stretches = replay.check(places, |made, of| slow.detail(|| format!("{made} of {of}"))).await?;
+        Ok(Self {
+            batches: stretches.iter().map(|checked| checked.to - checked.from).sum(),
+            of_batches: cursor.batch(),
+            lanes: cursor.known_lanes().count(),
+            of_lanes: cursor.lanes(),
+            is_same: stretches.iter().all(|checked| checked.difference.is_none()),
+            stretches,
+        })
+    }
+}
+
+fn sources(cursor: &Cursor, replay: &Replay) -> Vec<Source> {
+    let (ledger, kinds) = (cursor.ledger(), replay.kinds());
+    let all = ledger.sources.iter().map(|(_, source)| source.delivered()).sum();
+    let lanes: Vec<&LaneState> = cursor.known_lanes().filter_map(|lane| cursor.lane(lane)).collect();
+    let source = |(number, (name, ledger)): (usize, (String, millstream::cursor::SourceLedger))| {
+        // A lane may have no document of a small source.
+        let places = lanes.iter().map(|lane| lane.sources[number].at).filter(|at| at.documents > 0);
+        let epochs = Epochs {
+            complete: places.clone().map(|at| at.epoch).min().unwrap_or_default(),
+            begun: places.map(|at| at.epoch + 1).max().unwrap_or_default(),
+        };
+        let files = || replay.source().files().iter().filter(|file| file.source == number);
+        Source {
+            name,
+            kind: kinds[number],
+            files: files().count(),
+            bytes: files().map(|file| file.len).sum(),
+            delivered: Share::of(ledger.delivered(), all),
+            epochs,
+        }
+    };
+    ledger.sources.into_iter().enumerate().map(source).collect()
+}
+
+/// The targets that `train.loss_by` has counted, by name and value.
+fn values(directory: &RunDirectory) -> Result<BTreeMap<String, BTreeMap<String, Share>>> {
+    let mut values: BTreeMap<String, BTreeMap<String, Share>> = BTreeMap::new();
+    line::read(&directory.metrics(), |_, line| {
+        if line["validation_loss"].is_number() {
+            return;
+        }
+        for (name, means) in line["loss_by"].as_object().into_iter().flatten() {
+            for (value, mean) in means.as_object().into_iter().flatten() {
+                let share = values.entry(name.clone()).or_default().entry(value.clone()).or_default();
+                share.ids += mean["tokens"].as_u64().unwrap_or_default();
+            }
+        }
+    })?;
+    for shares in values.values_mut() {
+        let all = shares.values().map(|share| share.ids).sum();
+        shares.values_mut().for_each(|share| *share = Share::of(share.ids, all));
+    }
+    Ok(values)
+}
+
+impl Share {
+    fn of(ids: u64, all: u64) -> Self {
+        Self { ids, share: if all > 0 { ids as f64 / all as f64 } else { 0.0 } }
+    }
+}
+
+/// The files, with the digests of those that are on this machine.
+async fn read(names: &[String], files: &[File]) -> Result<Vec<Read>> {
+    let digests = digests::of(files).await?;
+    let read = |(file, sha256): (&File, Option<String>)| Read {
+        source: names[file.source].clone(),
+        path: file.path().display().to_string(),
+        bytes: file.len,
+        etag: file.etag.clone(),
+        sha256,
+    };
+    Ok(files.iter().zip(digests).map(read).collect())
+}
+
+/// "3 of 12 batches".
+fn part(some: u64, of: u64, noun: &str) -> String {
+    format!("{some} of {}", count(of, noun))
+}

@@ -1,0 +1,145 @@
+//! A receipt as tables with titles, for the terminal and the page.
+
+use serde_json::Value;
+
+use super::{Receipt, Share, part};
+use crate::report::unit::Kind;
+use crate::words::{bytes, count};
+use millstream::replay::Checked;
+
+/// A table with a title. Its first row has the heads, if it has any.
+#[derive(Debug)]
+pub(in crate::report) struct Table {
+    pub(in crate::report) title: String,
+    pub(in crate::report) rows: Vec<Vec<String>>,
+    /// Whether its columns are words, or numbers behind a name.
+    pub(in crate::report) is_words: bool,
+}
+
+impl Table {
+    fn new(title: impl Into<String>, heads: &[&str], body: impl IntoIterator<Item = Vec<String>>) -> Self {
+        let heads = heads.iter().map(|&head| head.to_owned()).collect();
+        Self { title: title.into(), rows: std::iter::once(heads).chain(body).collect(), is_words: false }
+    }
+
+    fn of_words(self) -> Self {
+        Self { is_words: true, ..self }
+    }
+
+    /// Leaves out what is behind the first `most` rows, and says so in a row.
+    pub(in crate::report) fn first(mut self, most: usize, all_in: &str) -> Self {
+        let more = self.rows.len().saturating_sub(most + 1);
+        if more > 0 {
+            self.rows.truncate(most + 1);
+            self.rows.push(vec![format!("and {more} more: {all_in}")]);
+        }
+        self
+    }
+}
+
+impl Receipt {
+    /// All of it, the most important first.
+    pub(in crate::report) fn tables(&self) -> Vec<Table> {
+        let title = format!("{} after {}", self.run, count(self.batches, "batch"));
+        let tables = [Some(self.sources(title)), self.checked(), self.changed()];
+        let ledger =
+            Table { title: "What became of all ids".to_owned(), rows: self.ledger.rows(), is_words: false };
+        let values = self.values.iter().map(|(name, values)| {
+            let rows = values
+                .iter()
+                .map(|(value, &Share { ids, share })| vec![value.clone(), ids.to_string(), percent(share)]);
+            Table::new(format!("Targets by {name}"), &["value", "targets", "share"], rows)
+        });
+        let rest = [self.skipped(), self.happened(), self.files(), self.order()];
+        let tables = tables.into_iter().flatten().chain([ledger]).chain(values);
+        tables.chain(rest.into_iter().flatten()).collect()
+    }
+
+    fn sources(&self, title: String) -> Table {
+        let heads = ["source", "kind", "files", "bytes", "ids", "share", "epochs"];
+        let rows = self.sources.iter().map(|source| {
+            let Share { ids, share } = source.delivered;
+            let epochs = match (source.epochs.complete, source.epochs.begun) {
+                (complete, begun) if complete == begun => complete.to_string(),
+                (complete, begun) => format!("{complete} to {begun}"),
+            };
+            let [kind, files, ids] = [word(&source.kind), source.files.to_string(), ids.to_string()];
+            vec![source.name.clone(), kind, files, bytes(source.bytes), ids, percent(share), epochs]
+        });
+        Table::new(title, &heads, rows)
+    }
+
+    fn checked(&self) -> Option<Table> {
+        let check = self.check.as_ref()?;
+        let same = if check.is_same { "the same" } else { "not the same" };
+        let lanes = match check.lanes == check.of_lanes {
+            true => String::new(),
+            false => format!(", in {}", part(check.lanes as u64, check.of_lanes as u64, "lane")),
+        };
+        let made = part(check.batches, check.of_batches, "batch");
+        let rows = check.stretches.iter().map(|Checked { from, to, difference }| {
+            let result = difference.clone().unwrap_or_else(|| "the same".to_owned());
+            vec![format!("{from} to {}", to - 1), result]
+        });
+        Some(
+            Table::new(format!("Made again: {made}{lanes}, {same}"), &["batches", "result"], rows).of_words(),
+        )
+    }
+
+    fn changed(&self) -> Option<Table> {
+        let changes = self.changes.clone()?;
+        Some(Table {
+            title: "The files have changed since".to_owned(),
+            rows: vec![vec![changes]],
+            is_words: true,
+        })
+    }
+
+    fn skipped(&self) -> Option<Table> {
+        let rows = self.skipped.iter().map(|skipped| {
+            let line = if skipped.line > 0 { format!(":{}", skipped.line) } else { String::new() };
+            let place = format!("{}{line} ({} {})", skipped.path.display(), skipped.unit, skipped.byte);
+            vec![place, skipped.reason.clone()]
+        });
+        let title = format!("Skipped: {}", count(self.skipped.len() as u64, "document"));
+        (!self.skipped.is_empty()).then(|| Table::new(title, &["document", "reason"], rows).of_words())
+    }
+
+    fn happened(&self) -> Option<Table> {
+        let rows = self.history.iter().map(|event| {
+            let event = serde_json::to_value(event).unwrap_or_default();
+            let event = event.as_object().and_then(|event| event.iter().next());
+            event.map_or_else(Vec::new, |(name, event)| vec![name.replace('_', " "), event.to_string()])
+        });
+        (!self.history.is_empty())
+            .then(|| Table::new("Changes of the stream", &["change", "what"], rows).of_words())
+    }
+
+    fn files(&self) -> Option<Table> {
+        let rows = self.files.iter().map(|file| {
+            let version =
+                file.sha256.clone().or_else(|| file.etag.as_ref().map(|etag| format!("etag {etag}")));
+            let version = version.unwrap_or_else(|| "not on this machine as it was".to_owned());
+            vec![file.path.clone(), file.source.clone(), bytes(file.bytes), version]
+        });
+        let heads = ["file", "source", "bytes", "SHA-256"];
+        (!self.files.is_empty()).then(|| Table::new("Files", &heads, rows).of_words())
+    }
+
+    fn order(&self) -> Option<Table> {
+        let rows = self.order.iter().map(|(key, value)| vec![key.clone(), value.clone()]);
+        Some(Table::new("What the order depends on", &["setting", "value"], rows).of_words())
+    }
+}
+
+fn percent(share: f64) -> String {
+    Kind::Share.shown(share)
+}
+
+/// A value as a config spells it.
+fn word(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        value => value.unwrap_or_default().to_string(),
+    }
+}

@@ -1,0 +1,250 @@
+//! The batches of a run, made again: what the run left in, any stretch of its batches out.
+//!
+//! Batches are exact functions of a cursor, so any part of a run can be read again. Each session of the run has its own
+//! config; the files are where the last session has them. [`Replay::check`] proves by it that the files still give the
+//! batches that the run was trained on: between two cursors of its trail, the digest of what each lane delivers must be
+//! the later cursor's. Held in memory: the trail.
+
+use std::ops::Range;
+
+use futures::StreamExt;
+use serde::Serialize;
+
+use crate::config::{Config, ExcludeConfig, SourceKind};
+use crate::cursor::{Cursor, Event, LaneState};
+use crate::error::{Error, Result};
+use crate::loader::{Loader, resolved_with, stay_at_commits};
+use crate::source::Source;
+
+/// What a run leaves that its batches follow from.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The sessions in order: at least one, and the first begins at batch 0.
+    pub sessions: Vec<Session>,
+    /// Cursors of the run, ascending.
+    pub trail: Vec<Cursor>,
+    /// How many batches it has trained on, excluded ones included.
+    pub batches: u64,
+}
+
+/// A part of a run that has one config.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The number of its first batch.
+    pub begins: u64,
+    /// Its config.
+    pub config: Config,
+}
+
+impl Run {
+    /// The batches that the run has left out, in order.
+    pub fn excluded_batches(&self) -> Vec<Range<u64>> {
+        let configs = self.sessions.iter().flat_map(|session| &session.config.exclude.batches);
+        let history = self.trail.last().map(Cursor::history).unwrap_or_default();
+        let noted = history.iter().filter_map(|event| match event {
+            Event::ExcludedBatches { from, to } => Some(*from..*to),
+            _ => None,
+        });
+        merged(configs.map(|&(from, to)| from..to).chain(noted).collect())
+    }
+
+    /// The session that makes this batch, and where it ends.
+    pub(crate) fn session(&self, batch: u64) -> (&Session, u64) {
+        let next = self.sessions.partition_point(|session| session.begins <= batch);
+        let ends = self.sessions.get(next).map_or(u64::MAX, |next| next.begins);
+        (&self.sessions[next.saturating_sub(1)], ends)
+    }
+}
+
+/// Batches between two cursors of a run, which were made again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// The first batch.
+    pub from: u64,
+    /// The batch after the last one.
+    pub to: u64,
+    /// What differs from the run: the digest of what a lane delivered, or its ledger; `None` if nothing does.
+    pub difference: Option<String>,
+}
+
+/// A run, and its files.
+#[derive(Debug)]
+pub struct Replay {
+    pub(crate) run: Run,
+    /// The config of the last session, resolved, for one process and without exclusions.
+    pub(crate) config: Config,
+    pub(crate) source: Source,
+}
+
+impl Replay {
+    /// Lists the files of a run, as its last session reads them.
+    ///
+    /// # Errors
+    /// Those of opening a [`Source`]; [`Error::Config`] if the run has no session.
+    pub async fn open(mut run: Run) -> Result<Self> {
+        let Some(Session { config, .. }) = run.sessions.last() else {
+            return Err(Error::config("run", "it has no session"));
+        };
+        let mut config = config.clone().with_sources_by_value()?;
+        // One process makes the batches of all ranks.
+        (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(1));
+        config.exclude = ExcludeConfig::default();
+        if let Some(last) = run.trail.last() {
+            stay_at_commits(last);
+            run.batches = run.batches.max(last.batch());
+        }
+        let source = Source::from_config(&config).await?.quiet();
+        let config = resolved_with(config, &source, run.trail.first());
+        Ok(Self { run, config, source })
+    }
+
+    /// The files that the run reads, as they are now.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The kind of each source.
+    pub fn kinds(&self) -> Vec<SourceKind> {
+        self.config.sources.iter().map(|source| source.kind).collect()
+    }
+
+    /// Makes the batches of at most `most` stretches again, each from one cursor of the trail, or the start, to the next
+    /// one: the first stretch, the last one, and others evenly between them. `on_batch` is told how many of how many batches
+    /// are made.
+    ///
+    /// A cursor that knows only the first rank's lanes checks these.
+    ///
+    /// # Errors
+    /// As [`Loader::resume`]: if the files have changed, the cursors are refused.
+    pub async fn check(&self, most: usize, mut on_batch: impl FnMut(u64, u64)) -> Result<Vec<Checked>> {
+        let stretches = evenly(self.stretches(), most);
+        let of = stretches.iter().map(|(before, after)| after.batch() - batch(before.as_ref())).sum();
+        let (mut made, mut checked) = (0, Vec::new());
+        for (before, after) in stretches {
+            let from = batch(before.as_ref());
+            let mut loader = self.opened(&self.config_between(before.as_ref(), &after), before).await?;
+            let mut reached = loader.start().clone();
+            while reached.batch() < after.batch() {
+                let Some(batch) = loader.next().await.transpose()? else { break };
+                reached = batch.cursor().clone();
+                on_batch(made + reached.batch() - from, of);
+            }
+            made += after.batch() - from;
+            checked.push(Checked { from, to: after.batch(), difference: difference(&after, &reached) });
+        }
+        Ok(checked)
+    }
+
+    /// Neighbours in the trail, the start included, that one session leads from and to.
+    fn stretches(&self) -> Vec<(Option<Cursor>, Cursor)> {
+        let trail = &self.run.trail;
+        let before = std::iter::once(None).chain(trail.iter().cloned().map(Some));
+        let pairs = before.zip(trail.iter().cloned());
+        let is_whole = |(before, after): &(Option<Cursor>, Cursor)| {
+            let lanes = |cursor: &Cursor| cursor.known_lanes().collect::<Vec<_>>();
+            let is_known = before.as_ref().is_none_or(|before| lanes(before) == lanes(after));
+            let from = batch(before.as_ref());
+            is_known && from < after.batch() && after.batch() <= self.run.session(from).1
+        };
+        pairs.filter(is_whole).collect()
+    }
+
+    /// The config that leads from one cursor to another.
+    fn config_between(&self, before: Option<&Cursor>, after: &Cursor) -> Config {
+        let from = batch(before);
+        let (session, _) = self.run.session(from);
+        let mut config = self.session_config(session);
+        // Those that began before are in the cursor's history.
+        config.exclude.batches.clone_from(&session.config.exclude.batches);
+        config.exclude.batches.retain(|(first, _)| *first >= from);
+        // The trail of several ranks has the lanes of the first one.
+        config.pipeline.world = Some(after.lanes() / after.known_lanes().count());
+        config
+    }
+
+    /// The config of a session, as far as batches depend on it and a cursor does not. The files are where the last session
+    /// has them.
+    pub(crate) fn session_config(&self, session: &Session) -> Config {
+        let mut config = self.config.clone();
+        let (own, of) = (&mut config.pipeline, &session.config.pipeline);
+        (own.batch_size, own.epochs, own.uneven, own.last) = (of.batch_size, of.epochs, of.uneven, of.last);
+        for (source, of) in config.sources.iter_mut().zip(&session.config.sources) {
+            source.epochs = of.epochs;
+        }
+        // What follows an excluded document in its row moves up.
+        config.exclude.documents.clone_from(&session.config.exclude.documents);
+        config
+    }
+
+    /// A loader of this config that goes on after a cursor, or from the start.
+    ///
+    /// # Errors
+    /// Those of [`Loader::resume`]: also at the start, if the files are not those that the run has read.
+    pub(crate) async fn opened(&self, config: &Config, cursor: Option<Cursor>) -> Result<Loader> {
+        let is_start = cursor.is_none();
+        let open = async |cursor| match cursor {
+            Some(cursor) => Loader::builder(config).with_cursor(cursor).open().await,
+            None => Loader::open(config).await,
+        };
+        let loader = open(cursor).await?;
+        if let Some(first) = self.run.trail.first().filter(|_| is_start)
+            && first.fingerprint() != loader.start().fingerprint()
+        {
+            // If the stream has become another one, the cursor is refused.
+            open(Some(first.clone())).await?;
+        }
+        Ok(loader)
+    }
+}
+
+/// How many batches there are before a cursor, or before the start.
+fn batch(cursor: Option<&Cursor>) -> u64 {
+    cursor.map_or(0, Cursor::batch)
+}
+
+/// At most `most` of these: the first, the last, and others evenly between them.
+fn evenly<T>(all: Vec<T>, most: usize) -> Vec<T> {
+    let (count, most) = (all.len(), most.min(all.len()));
+    let is_taken = |at: usize| (0..most).any(|nth| nth * (count - 1) / (most - 1).max(1) == at);
+    all.into_iter().enumerate().filter(|(at, _)| is_taken(*at)).map(|(_, one)| one).collect()
+}
+
+/// What differs in a cursor from the one that was expected.
+fn difference(expected: &Cursor, found: &Cursor) -> Option<String> {
+    if expected.batch() != found.batch() {
+        return Some(format!("the batches end after batch {}", found.batch()));
+    }
+    expected.known_lanes().find_map(|number| {
+        let (expected, found) = (expected.lane(number)?, found.lane(number)?);
+        let ledgers = |lane: &LaneState| lane.sources.iter().map(|source| source.ledger).collect::<Vec<_>>();
+        if expected.digest != found.digest {
+            return Some(format!("lane {number} has digest {}, and had {}", found.digest, expected.digest));
+        }
+        let is_same = (ledgers(expected), expected.padding) == (ledgers(found), found.padding);
+        (!is_same).then(|| format!("lane {number} has another ledger"))
+    })
+}
+
+/// Ranges in order, those that touch or overlap as one.
+pub(crate) fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_touches_is_one() {
+        assert_eq!(merged(vec![7..9, 3..3, 0..2, 2..4, 1..3]), [0..4, 7..9]);
+    }
+}

@@ -1,0 +1,120 @@
+//! A run's batches, made again between two of its cursors, are the run's; and a run that had others is told from it.
+
+use millstream::config::{Config, ExcludedDocument};
+use millstream::replay::{Checked, Replay, Run, Session};
+use millstream::{Batch, Cursor, Error};
+use proptest::prelude::*;
+
+use crate::corpus::{all, block_on, configs, corpora, mixed, open, rules};
+use crate::dynamic::budgets;
+use crate::when::{bytes, parts, run, written};
+
+fn check(run: Run, most: usize) -> Vec<Checked> {
+    block_on(async {
+        let replay = Replay::open(run).await.expect("a replay");
+        replay.check(most, |made, of| assert!(made <= of)).await.expect("no errors")
+    })
+}
+
+/// All batches of a config; none if nothing is left of its documents.
+fn batches(config: &Config) -> Vec<Batch> {
+    match block_on(all(config)) {
+        Err(Error::Corpus { .. }) => Vec::new(),
+        batches => batches.expect("no errors"),
+    }
+}
+
+/// The cursor with another digest in its first known lane.
+fn damaged(cursor: &Cursor) -> Cursor {
+    let mut json = serde_json::to_value(cursor).expect("JSON");
+    json.as_object_mut().expect("an object").remove("checksum");
+    let lanes = json["lanes"].as_array_mut().expect("lanes");
+    let lane = lanes.iter_mut().find(|lane| !lane.is_null()).expect("a lane");
+    lane["digest"] = "0123456789abcdef0123456789abcdef".into();
+    serde_json::from_value(json).expect("a cursor")
+}
+
+/// That every stretch of the run is the same, and that only those around a damaged cursor differ.
+fn is_checked(config: &Config, trail_every: usize) -> Result<(), TestCaseError> {
+    let batches = batches(config);
+    let run = run(config, &batches, trail_every);
+    let ends: Vec<u64> = run.trail.iter().map(Cursor::batch).collect();
+    let checked = check(run.clone(), usize::MAX);
+    prop_assert_eq!(checked.iter().map(|checked| checked.to).collect::<Vec<_>>(), &ends[..]);
+    prop_assert!(checked.iter().all(|checked| checked.difference.is_none()), "{:?}", checked);
+    if let Some(middle) = ends.len().checked_sub(1).map(|last| last / 2) {
+        let mut run = run;
+        run.trail[middle] = damaged(&run.trail[middle]);
+        for (nth, checked) in check(run, usize::MAX).into_iter().enumerate() {
+            let is_beside = nth == middle || nth == middle + 1;
+            prop_assert_eq!(checked.difference.is_some(), is_beside, "{} {:?}", nth, checked);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn batches_that_are_made_again_are_the_same(
+        corpus in corpora(), config in configs(), (uneven, last) in rules(), (trail_every, _) in parts(), is_rank: bool,
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        prop_assume!(!corpus.write(directory.path()).is_empty());
+        let mut config = bytes(Config { sources: vec![corpus.source(directory.path())], ..config });
+        let pipeline = &mut config.pipeline;
+        (pipeline.uneven, pipeline.last) = (uneven, last);
+        if is_rank && pipeline.lanes().is_multiple_of(2) && pipeline.batch_size.is_multiple_of(2) {
+            (pipeline.rank, pipeline.world) = (Some(0), Some(2));
+        }
+        is_checked(&config, trail_every)?;
+    }
+
+    #[test]
+    fn also_those_of_mixtures(
+        first in corpora(), second in corpora(), config in configs(), weights in [0_u32..4, 1..4], (trail_every, _) in parts(),
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        is_checked(&bytes(mixed(config, directory.path(), &[first, second], &weights, &[None, None])), trail_every)?;
+    }
+
+    #[test]
+    fn also_those_of_a_budget(corpus in corpora(), config in budgets(), (trail_every, _) in parts()) {
+        let directory = tempfile::tempdir().expect("a directory");
+        prop_assume!(!corpus.write(directory.path()).is_empty());
+        is_checked(&bytes(Config { sources: vec![corpus.source(directory.path())], ..config }), trail_every)?;
+    }
+}
+
+/// The second session has another size of batches, and leaves batches and documents out.
+#[test]
+fn each_session_is_made_with_its_own_config() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let first = written(directory.path(), 400, 2);
+    let mut second = first.clone();
+    second.pipeline.batch_size = 6;
+    second.exclude.batches = vec![(30, 32), (41, 42)];
+    second.exclude.documents = vec![ExcludedDocument { path: directory.path().join("lines.txt"), byte: 0 }];
+    let before = batches(&first);
+    let before = &before[..21];
+    let after: Vec<Batch> = block_on(async {
+        use futures::TryStreamExt;
+        let cursor = before[20].cursor();
+        open(&second, Some(cursor)).await.expect("it opens").try_collect().await.expect("no errors")
+    });
+    let batches: Vec<Batch> = before.iter().cloned().chain(after).collect();
+    let sessions = vec![Session { begins: 0, config: first.clone() }, Session { begins: 21, config: second }];
+    let whole = Run { sessions, ..run(&first, &batches, 7) };
+    let all = check(whole.clone(), usize::MAX);
+    assert!(all.len() > 6 && all.iter().all(|checked| checked.difference.is_none()), "{all:?}");
+    // A sample has the first stretch, the last one and some between.
+    let some = check(whole.clone(), 3);
+    assert_eq!([some[0].clone(), some[2].clone()], [all[0].clone(), all[all.len() - 1].clone()]);
+    assert!(some.len() == 3 && all.contains(&some[1]));
+    assert_eq!(check(whole.clone(), 1), all[..1]);
+    // As one session it is another run.
+    let sessions = vec![Session { begins: 0, config: first }];
+    let other = check(Run { sessions, ..whole }, usize::MAX);
+    assert!(other.iter().any(|checked| checked.difference.is_some()), "{other:?}");
+}
