@@ -31,7 +31,7 @@ pub(super) enum BenchCommand {
     #[command(after_help = tokenizer::HELP)]
     Tokenizer(tokenizer::TokenizerArgs),
     #[cfg(feature = "train")]
-    /// Measure the fastest product of matrices on train.device in train.precision.
+    /// Measure the fastest matrix product on train.device in train.precision.
     #[command(after_help = device::HELP)]
     Device(ConfigArgs),
     /// Compare three ways to make the same batches: on demand, ahead with one worker, ahead with all workers.

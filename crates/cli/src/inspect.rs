@@ -35,15 +35,15 @@ Example: see what a chat is learned from, and prove it on a hundred batches
   millstream inspect configs/chat.toml --mask --check
 
 A piece is the part of a row that comes from one document. `from` and `to` are places in the row; `path`, `line` and
-`byte` say where the document begins. Behind them stand its columns, if source.columns names any. Batches are counted from 0. Training step s of the log, counted from 1, used the
-train.accumulate batches before batch s * train.accumulate.
+`byte` say where the document begins. The values of source.columns follow, if there are any. Batches are counted from
+0, and training steps from 1: step s used the train.accumulate batches before batch s * train.accumulate.
 
-With --batch the stream is opened at the nearest cursor before that batch: of --from if it is given, or
-else of the trail that the run in train.out left (cursors.jsonl); without one it is read from its start.
+With --batch the stream is opened at the nearest cursor before that batch: that of --from, or else one of the run in
+train.out (cursors.jsonl). Without a cursor it is read from its start.
 
 With --check no batch is shown. Each record is read and rendered again: what is learned from must be what the model
-writes after the template's prompt, with the token that stops it, and nothing else. Exit codes: 0 all of it is, 1 it is
-not, and the message says where and why.";
+writes after the template's prompt, with the token that stops it, and nothing else. Exit codes: 0 it is, 1 it is not,
+and the message says where and why.";
 
 /// How many batches are proved by default.
 const PROVED: NonZeroU64 = NonZeroU64::new(100).expect("it is not zero");

@@ -26,10 +26,10 @@ Example: the same for the first 1000 batches; what is not yet reached is counted
 Example: what a run was trained on, and what is left of its data
   millstream ledger runs/first --count
 
-Each document and each id of a source is in one number: learned (a target), masked (an input, and no target), first
-(only the first input of a row), cut (does not fit a row), excluded (pipeline.exclude), skipped (unreadable, or nothing
-to learn), dropped (at the end of the stream, by pipeline.uneven and pipeline.last), or not yet reached. Padding is no
-id of a source: so many targets are missing in its rows.
+Each document and each id of a source is counted once: learned (a target), masked (an input, and no target), first
+(only the first input of a row), cut (does not fit a row), excluded (by [exclude]), skipped (unreadable, or nothing to
+learn), dropped (at the end of the stream, by pipeline.uneven and pipeline.last), or not yet reached. Padding belongs to
+no source: its line says how many targets the rows lack.
 
 A run is read from its trail of cursors and its checkpoints, at once. --count reads the data once more.";
 

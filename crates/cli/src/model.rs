@@ -55,7 +55,7 @@ pub(super) struct ExportArgs {
     #[arg(long, default_value = WeightDtype::default().name(), value_parser = dtype())]
     dtype: WeightDtype,
 
-    /// The most that one file of weights has. Larger models have several, and an index.
+    /// The largest file of weights. A larger model has several files, and an index.
     #[arg(long, value_name = "SIZE", default_value = "5GiB", value_parser = size)]
     shard_size: ByteCount,
 

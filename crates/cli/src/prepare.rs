@@ -45,8 +45,8 @@ pub(super) struct PrepareArgs {
     #[arg(long, value_name = "PART/PARTS", value_parser = part)]
     part: Option<World>,
 
-    /// Say which parts are done, and do nothing. The exit code is 1 while something is missing. It looks at the output
-    /// alone: whether the text has changed since, it does not see.
+    /// Say which parts are done, and do nothing. The exit code is 1 while something is missing. It reads the output alone,
+    /// so it does not notice text that has changed since.
     #[arg(long, conflicts_with = "verify")]
     status: bool,
 
