@@ -25,7 +25,7 @@ impl Part {
     /// # Panics
     /// If the document has fewer ids.
     pub fn new(tokens: &Tokens, range: Range<usize>) -> Self {
-        assert!(range.end <= tokens.len(), "{range:?} is no part of {} ids", tokens.len());
+        assert!(range.end <= tokens.len(), "{range:?} is not within {} ids", tokens.len());
         let start = tokens.range.start;
         Self {
             arena: tokens.arena.clone(),

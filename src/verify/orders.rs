@@ -93,7 +93,8 @@ pub(super) struct Saved {
 
 pub(super) fn merged<'a>(states: impl Iterator<Item = &'a String>) -> Result<Cursor> {
     let read = |state: &String| {
-        let torn = |e| Error::Verify { problem: format!("a child logged what is no cursor: {e}") };
+        let torn =
+            |e| Error::Verify { problem: format!("a child logged something that is not a cursor: {e}") };
         serde_json::from_str(state).map_err(torn)
     };
     Cursor::merge(&states.map(read).collect::<Result<Vec<Cursor>>>()?)

@@ -194,7 +194,7 @@ async fn open(config: &Config, cursor: Option<Cursor>, is_asked_for: bool) -> Re
     let batch = cursor.batch();
     match super::open(config, Loader::builder(config).with_cursor(cursor)).await {
         Err(error) if !is_asked_for && is_of_another_stream(&error) => {
-            tracing::warn!(%error, "the trail in train.out is of another stream; reading from the start");
+            tracing::warn!(%error, "the cursors in train.out belong to another stream; reading from the start");
             super::open(config, Loader::builder(config)).await
         }
         Ok(loader) => {

@@ -28,8 +28,8 @@ Example: what a run was trained on, and what is left of its data
 
 Each document and each id of a source is counted once: learned (a target), masked (an input, and no target), first
 (only the first input of a row), cut (does not fit a row), excluded (by [exclude]), skipped (unreadable, or nothing to
-learn), dropped (at the end of the stream, by pipeline.uneven and pipeline.last), or not yet reached. Padding belongs to
-no source: its line says how many targets the rows lack.
+learn), dropped (at the end of the stream, by pipeline.uneven and pipeline.last), or not yet reached. Padding is
+the number of targets that a source's rows lack.
 
 A run is read from its trail of cursors and its checkpoints, at once. --count reads the data once more.";
 
@@ -163,7 +163,7 @@ fn is_finite(config: &Config) -> bool {
 #[cfg(feature = "train")]
 fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Failure> {
     if args.batches.is_some() {
-        return Err(Failure::usage("--batches", "a run has the batches that it has; leave it out"));
+        return Err(Failure::usage("--batches", "a run's ledger covers all of its batches; leave it out"));
     }
     let directory = millstream_train::RunDirectory::open(&args.of)?;
     let config = directory.adapt(directory.config(args.settings.all())?).data;

@@ -21,16 +21,15 @@ use millstream::world::World;
 
 pub(super) const HELP: &str = "\
 Example: millstream prepare configs/quickstart.toml -o shards
-
-Train from them with [[source]] kind = \"shards\", paths = [\"shards\"]. The batches and the cursors are the same as
-from the text, byte for byte. You can stop it at any time; run the same command again to continue. With several
-sources, each gets a directory of its name: name the directory around them to read all, or each in a [[source]].
-
 Example: the third of a hundred processes that share nothing but the output
   millstream prepare configs/quickstart.toml -o /mnt/shards --part 3/100
 
+Train from them with [[source]] kind = \"shards\", paths = [\"shards\"]. The batches and the cursors are the same as
+from the text, byte for byte. You can stop it at any time; run the same command again to continue. With several
+sources, each gets a directory of its name: name the parent directory to read all, or each in a [[source]].
+
 Slurm job arrays, srun, torchrun, mpirun and Kubernetes indexed jobs say which part it is, without --part. All parts
-together make what one process makes, byte for byte. Any of them can go on on another machine.";
+together make what one process makes, byte for byte. Any of them can continue on another machine.";
 
 #[derive(Debug, Args)]
 pub(super) struct PrepareArgs {
@@ -65,9 +64,7 @@ fn part(text: &str) -> Result<World, String> {
     let [part, size] = [part, size].map(|number| number.trim().parse::<usize>().map_err(|_| refused()));
     match (part?, size?) {
         (_, 0) => Err(format!("{text} is not a part: there must be at least one part, as in 1/1")),
-        (_, size) if size > MOST_PARTS => {
-            Err(format!("{size} are too many parts: there may be {MOST_PARTS}"))
-        }
+        (_, size) if size > MOST_PARTS => Err(format!("{size} parts are too many: at most {MOST_PARTS}")),
         (part, size) if (1..=size).contains(&part) => Ok(World { rank: part - 1, size }),
         (part, size) => Err(format!("there is no part {part} of {size}: parts count from 1 to {size}")),
     }
