@@ -47,12 +47,40 @@ struct Run {
     offset: usize,
     /// The number of ids of the whole document, and the bytes of its text.
     document: (usize, usize),
-    mask: Mask,
 }
 
 impl Run {
-    /// The bytes of text that the ids at these places of the row stand for.
+    /// The bytes of text that these targets stand for, of the row's places, and those of such targets within the document.
     #[inline]
+    fn text_bytes(&self, targets: Range<usize>) -> [u64; 2] {
+        let Range { start: first, end } = targets;
+        if first >= end {
+            return [0, 0];
+        }
+        let behind = self.bytes_before(end);
+        let bytes = behind - self.bytes_before(first);
+        let within = match self.ids.start + 1 {
+            second if second == first => bytes,
+            second if second < end => behind - self.bytes_before(second),
+            _ => 0,
+        };
+        [bytes, within]
+    }
+
+    /// The same of those that `mask` leaves, which has places in the run.
+    fn learned_text_bytes(&self, targets: Range<usize>, mask: &Mask) -> [u64; 2] {
+        let from = self.ids.start;
+        if mask.is_empty() || targets.is_empty() {
+            return self.text_bytes(targets);
+        }
+        let learned = mask.learned_in(targets.start - from..targets.end - from);
+        learned.fold([0, 0], |[all, within], learned| {
+            let places = learned.start + from..learned.end + from;
+            [all + self.bytes(places.clone()), within + self.bytes(places.start.max(from + 1)..places.end)]
+        })
+    }
+
+    /// The bytes of text that the ids at these places of the row stand for.
     fn bytes(&self, places: Range<usize>) -> u64 {
         match places.is_empty() {
             true => 0,
@@ -77,20 +105,13 @@ impl Run {
 impl CopiedRow {
     /// Copies a row, the one of this number, to the ends of the lists. A batch has targets for so many ids `ahead`.
     pub(super) fn copy(sequence: &Sequence, number: usize, ahead: usize, to: Copies<'_>) -> Self {
-        let mut row = Self {
-            len: sequence.len(),
-            width: sequence.width(),
-            text_bytes: 0,
-            text_bytes_within_documents: 0,
-            digest: Digest::default(),
-            account: RowAccount::default(),
-        };
+        let (len, width) = (sequence.len(), sequence.width());
+        let seq_len = width.saturating_sub(ahead);
+        let (mut text_bytes, mut text_bytes_within_documents) = (0, 0);
         let (begin, begin_masked, mut end) = (to.ids.len(), to.masked.len(), 0);
-        let (counted, mut documents) = (sequence.counted_places(ahead), 0);
         for part in sequence.parts().iter().filter(|part| !part.is_empty()) {
             part.append_to(to.ids);
             let ids = end..end + part.len();
-            documents += u32::from(part.offset() == 0 && counted.contains(&end));
             end = ids.end;
             to.pieces.push(Piece {
                 row: number as u32,
@@ -101,49 +122,28 @@ impl CopiedRow {
                 corpus: number_of(part.files(), to.corpora),
                 columns: carried(part.columns().as_ref(), to.columns),
             });
-            let mask = part.mask();
-            for masked in mask.masked() {
-                let places = masked.start + ids.start..masked.end + ids.start;
-                push_masked(to.masked, begin_masked, number as u32, places);
-            }
-            row.count(&Run { ids, offset: part.offset(), document: part.document(), mask }, ahead);
+            // Ids past `seq_len` count in the next row, and the row's first id is not a target here: its bytes count in the
+            // previous row.
+            let targets = ids.start.max(1)..ids.end.min(seq_len + 1);
+            let run = Run { ids, offset: part.offset(), document: part.document() };
+            let [bytes, within_document] = match part.is_plain() {
+                true => run.text_bytes(targets),
+                false => {
+                    let mask = part.mask();
+                    push_masked(to.masked, begin_masked, number as u32, &mask, run.ids.start);
+                    run.learned_text_bytes(targets, &mask)
+                }
+            };
+            text_bytes += bytes;
+            text_bytes_within_documents += within_document;
         }
-        row.digest = Digest::of_row(&to.ids[begin..]);
+        let mut digest = Digest::of_row(&to.ids[begin..]);
         let masked = &to.masked[begin_masked..];
         if !masked.is_empty() {
-            row.digest = row.digest.masking(masked.iter().map(|masked| masked.from..masked.to));
+            digest = digest.masking(masked.iter().map(|masked| masked.from..masked.to));
         }
-        let masked = masked_targets(masked, row.width.saturating_sub(ahead));
-        row.account = sequence.account(ahead, documents, masked);
-        row
-    }
-
-    /// Counts the bytes of text that the learned targets of a run stand for.
-    #[inline]
-    fn count(&mut self, run: &Run, ahead: usize) {
-        let Range { start: from, end: to } = run.ids;
-        // Ids past `seq_len` count in the next row, and the row's first id is not a target here: its bytes count in the
-        // previous row.
-        let (first, end) = (from.max(1), to.min(self.width.saturating_sub(ahead) + 1));
-        if first >= end {
-            return;
-        }
-        if !run.mask.is_empty() {
-            for learned in run.mask.learned_in(first - from..end - from) {
-                let places = learned.start + from..learned.end + from;
-                self.text_bytes += run.bytes(places.clone());
-                self.text_bytes_within_documents += run.bytes(places.start.max(from + 1)..places.end);
-            }
-            return;
-        }
-        let behind = run.bytes_before(end);
-        let bytes = behind - run.bytes_before(first);
-        self.text_bytes += bytes;
-        self.text_bytes_within_documents += match from + 1 {
-            second if second == first => bytes,
-            second if second < end => behind - run.bytes_before(second),
-            _ => 0,
-        };
+        let account = sequence.account(ahead, masked_targets(masked, seq_len));
+        Self { len, width, text_bytes, text_bytes_within_documents, digest, account }
     }
 }
 
@@ -155,13 +155,16 @@ fn masked_targets(masked: &[MaskedPlaces], seq_len: usize) -> usize {
     masked.iter().map(targets).sum()
 }
 
-/// Appends places of the row that begins at `begin`. Those of neighbouring parts become one, so that the list does not
-/// depend on how a row is cut into parts.
-fn push_masked(masked: &mut Vec<MaskedPlaces>, begin: usize, row: u32, places: Range<usize>) {
-    let (from, to) = (places.start as u32, places.end as u32);
-    match masked[begin..].last_mut() {
-        Some(last) if last.to == from => last.to = to,
-        _ => masked.push(MaskedPlaces { row, from, to }),
+/// Appends the masked places of a part of the row that begins at `begin`; the part begins at place `from`. Those of
+/// neighbouring parts become one, so that the list does not depend on how a row is cut into parts.
+#[inline(never)]
+fn push_masked(masked: &mut Vec<MaskedPlaces>, begin: usize, row: u32, mask: &Mask, from: usize) {
+    for places in mask.masked() {
+        let (from, to) = ((places.start + from) as u32, (places.end + from) as u32);
+        match masked[begin..].last_mut() {
+            Some(last) if last.to == from => last.to = to,
+            _ => masked.push(MaskedPlaces { row, from, to }),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Digest, LaneCursor, SourceLedger, is_zero};
+use super::{Digest, LaneCursor, RowAccount, SourceLedger, is_zero};
 
 /// Where one lane is: the place in each of its sources, and a digest of what it has delivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,22 +61,26 @@ impl LaneState {
         Self { sources: vec![SourceState::default(); sources], ..Self::default() }
     }
 
-    /// Adds a row of a source, and what was left out before it, to the ledger.
+    /// Adds a row that was delivered to the ledger.
     #[inline]
-    pub(super) fn account(
-        &mut self,
-        source: Option<u32>,
-        row: &SourceLedger,
-        left_out: Option<&SourceLedger>,
-    ) {
-        let Some(source) = source else {
-            self.padding += row.padding;
+    pub(super) fn add_row(&mut self, row: RowAccount) {
+        let Some(source) = row.source else {
+            self.padding += u64::from(row.padding);
             return;
         };
         let ledger = &mut self.sources[source as usize].ledger;
-        *ledger += *row;
-        if let Some(left_out) = left_out {
-            *ledger += *left_out;
+        ledger.documents += u64::from(row.documents);
+        ledger.learned += u64::from(row.learned);
+        ledger.masked += u64::from(row.masked);
+        ledger.first += u64::from(row.first);
+        ledger.padding += u64::from(row.padding);
+    }
+
+    /// Adds what a source gave and no row delivers. A row of padding has no source, and was not delivered.
+    #[inline]
+    pub(super) fn leave_out(&mut self, source: Option<u32>, left_out: Option<&SourceLedger>) {
+        if let (Some(source), Some(left_out)) = (source, left_out) {
+            self.sources[source as usize].ledger += *left_out;
         }
     }
 

@@ -83,23 +83,10 @@ pub(crate) struct RowAccount {
 }
 
 impl RowAccount {
-    /// What becomes of it if the row is delivered.
-    pub(crate) fn delivered(self) -> SourceLedger {
-        let Self { documents, learned, masked, first, padding, .. } = self;
-        SourceLedger {
-            documents: documents.into(),
-            learned: learned.into(),
-            masked: masked.into(),
-            first: first.into(),
-            padding: padding.into(),
-            ..SourceLedger::default()
-        }
-    }
-
-    /// What becomes of it if the row is not.
+    /// What becomes of it if the row is not delivered.
     pub(crate) fn excluded(self) -> SourceLedger {
-        let delivered = self.delivered();
-        let excluded = LeftOut { documents: delivered.documents, ids: delivered.delivered() };
+        let ids = u64::from(self.learned) + u64::from(self.masked) + u64::from(self.first);
+        let excluded = LeftOut { documents: self.documents.into(), ids };
         SourceLedger { excluded, ..SourceLedger::default() }
     }
 }
@@ -120,11 +107,9 @@ impl SourceLedger {
         self.documents + self.cut.documents + self.excluded.documents + self.skipped
     }
 
-    /// The sum; `None` of nothing, or if nothing is in it.
-    pub(crate) fn sum(ledgers: impl IntoIterator<Item = Self>) -> Option<Self> {
-        let mut sum = Self::default();
-        ledgers.into_iter().for_each(|ledger| sum += ledger);
-        (sum != Self::default()).then_some(sum)
+    /// Itself, unless nothing is in it.
+    pub(crate) fn boxed(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
     }
 
     /// The numbers by name: of ids, but for those whose names begin with "documents".

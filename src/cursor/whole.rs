@@ -290,12 +290,15 @@ impl Cursor {
     ) {
         let lane = self.known(lane);
         lane.digest = lane.digest.then(hash);
-        lane.account(account.source, &account.delivered(), left_out);
+        lane.add_row(account);
+        lane.leave_out(account.source, left_out);
     }
 
     /// Adds a row of `lane` that is made and not delivered to the ledger.
     pub(crate) fn exclude_row(&mut self, lane: usize, account: RowAccount, left_out: Option<&SourceLedger>) {
-        self.known(lane).account(account.source, &account.excluded(), left_out);
+        let lane = self.known(lane);
+        lane.leave_out(account.source, Some(&account.excluded()));
+        lane.leave_out(account.source, left_out);
     }
 
     fn known(&mut self, lane: usize) -> &mut LaneState {

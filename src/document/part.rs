@@ -50,12 +50,14 @@ impl Part {
         self.arena.ids(&self.range, self.offset, self.document.0)
     }
 
-    /// Which of its ids are learned from, as places in it.
+    /// Whether all ids of its group are learned from.
     #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.arena.is_plain()
+    }
+
+    /// Which of its ids are learned from, as places in it.
     pub fn mask(&self) -> Mask {
-        if self.arena.is_plain() {
-            return Mask::default();
-        }
         self.arena.mask_of(&self.range).unwrap_or_default()
     }
 

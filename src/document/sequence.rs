@@ -27,6 +27,8 @@ pub struct Sequence {
     parts: Vec<Part>,
     len: usize,
     width: usize,
+    /// How many documents begin in it.
+    begun: u32,
     /// Whether its first id is also in the row before, so that it is counted there.
     overlaps: bool,
     /// Which source it is of; `None` if it is only padding.
@@ -50,10 +52,10 @@ impl Sequence {
     /// # Panics
     /// If the parts are longer than `width`.
     pub fn new(parts: Vec<Part>, width: usize) -> Self {
-        let len = parts.iter().map(Part::len).sum();
+        let (len, begun) = measured(&parts);
         assert!(len <= width, "the parts of a sequence are {len} ids long, and it holds {width}");
         let overlaps = parts.first().is_some_and(|part| part.offset() > 0);
-        Self { parts, len, width, overlaps, source: Some(0), left_out: None }
+        Self { parts, len, width, begun, overlaps, source: Some(0), left_out: None }
     }
 
     /// Says whether the first id is also in the row before; unless this is called, it is if it is not the first of its
@@ -68,8 +70,8 @@ impl Sequence {
     }
 
     /// Says what was left out since the row before.
-    pub(crate) fn leaving_out(self, left_out: Option<SourceLedger>) -> Self {
-        Self { left_out: left_out.map(Box::new), ..self }
+    pub(crate) fn leaving_out(self, left_out: Option<Box<SourceLedger>>) -> Self {
+        Self { left_out, ..self }
     }
 
     /// What was left out since the row before.
@@ -105,7 +107,7 @@ impl Sequence {
         let before = self.counted(ahead);
         self.overlaps &= !self.parts.first().is_some_and(is_out);
         self.parts.retain(|part| !is_out(part));
-        self.len = self.parts.iter().map(Part::len).sum();
+        (self.len, self.begun) = measured(&self.parts);
         let after = self.counted(ahead);
         let excluded = LeftOut {
             documents: before.documents.saturating_sub(after.documents),
@@ -118,29 +120,45 @@ impl Sequence {
     /// How many documents and ids are counted in this row, and not in another that they are also in.
     fn counted(&self, ahead: usize) -> LeftOut {
         let counted = self.counted_places(ahead);
+        LeftOut { documents: self.documents(&counted).into(), ids: counted.len() as u64 }
+    }
+
+    /// How many documents begin where ids are `counted`.
+    #[inline]
+    fn documents(&self, counted: &Range<usize>) -> u32 {
+        if counted.end < self.len {
+            return self.documents_before(counted);
+        }
+        let first = self.parts.iter().find(|part| !part.is_empty());
+        self.begun - u32::from(self.overlaps && first.is_some_and(begins))
+    }
+
+    /// The same of a row that has ids behind the `counted` ones, because batches have targets further ahead.
+    #[cold]
+    fn documents_before(&self, counted: &Range<usize>) -> u32 {
         let mut begin = 0;
         let mut documents = 0;
-        for part in self.parts.iter().filter(|part| !part.is_empty()) {
-            documents += u64::from(part.offset() == 0 && counted.contains(&begin));
+        for part in &self.parts {
+            documents += u32::from(begins(part) && counted.contains(&begin));
             begin += part.len();
         }
-        LeftOut { documents, ids: counted.len() as u64 }
+        documents
     }
 
     /// Where the ids are that are counted in this row, and not in another that they are also in: the targets one id ahead,
     /// and the first id if it is in no row before. A batch has targets for so many ids `ahead`.
-    pub(crate) fn counted_places(&self, ahead: usize) -> Range<usize> {
+    fn counted_places(&self, ahead: usize) -> Range<usize> {
         usize::from(self.overlaps)..self.len.min(self.width.saturating_sub(ahead) + 1)
     }
 
-    /// What the row holds, if so many `documents` begin where ids are counted, and `masked` targets are.
+    /// What the row holds, if so many targets are `masked`.
     #[inline]
-    pub(crate) fn account(&self, ahead: usize, documents: u32, masked: usize) -> RowAccount {
+    pub(crate) fn account(&self, ahead: usize, masked: usize) -> RowAccount {
         let seq_len = self.width.saturating_sub(ahead);
         let targets = self.len.min(seq_len + 1).saturating_sub(1);
         RowAccount {
             source: self.source,
-            documents,
+            documents: self.documents(&self.counted_places(ahead)),
             learned: (targets - masked) as u32,
             masked: masked as u32,
             first: u32::from(self.len > 0 && !self.overlaps),
@@ -150,7 +168,7 @@ impl Sequence {
 
     /// The same of a row that is not copied, as if nothing of it was masked.
     pub(crate) fn uncopied_account(&self, ahead: usize) -> RowAccount {
-        self.account(ahead, self.counted(ahead).documents as u32, 0)
+        self.account(ahead, 0)
     }
 
     /// Returns the same row, `width` ids wide.
@@ -189,4 +207,16 @@ impl Sequence {
             (0..ids.len()).map(move |at| ids[at])
         })
     }
+}
+
+/// Whether a document begins with this part.
+#[inline]
+fn begins(part: &Part) -> bool {
+    part.offset() == 0 && !part.is_empty()
+}
+
+/// How many ids some parts have, and how many documents begin in them.
+#[inline]
+fn measured(parts: &[Part]) -> (usize, u32) {
+    parts.iter().fold((0, 0), |(len, begun), part| (len + part.len(), begun + u32::from(begins(part))))
 }

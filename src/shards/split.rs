@@ -266,10 +266,15 @@ impl StoredSplit {
     }
 
     /// Returns the notes on a document. What is stored of it lies within `stored`.
+    #[inline]
     pub(crate) fn notes_on(&self, stored: &Range<EntryEnd>, document: usize) -> Result<StoredNotes> {
-        if stored.start.notes == stored.end.notes && self.columns.is_none() {
-            return Ok(StoredNotes::default());
+        match stored.start.notes == stored.end.notes && self.columns.is_none() {
+            true => Ok(StoredNotes::default()),
+            false => self.read_notes(stored, document),
         }
+    }
+
+    fn read_notes(&self, stored: &Range<EntryEnd>, document: usize) -> Result<StoredNotes> {
         let at = self.notes_at(stored, document)?;
         let columns = self.columns.as_ref();
         match &self.bytes {

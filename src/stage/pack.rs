@@ -46,9 +46,8 @@ pub struct Pack<S> {
     /// Documents that were read but not counted yet.
     documents: u64,
     left_behind: LeftBehind,
-    /// Documents that the source had skipped before the last document that was read, and as the last row's cursor says.
+    /// Documents that the source had skipped, as the last row's cursor says.
     skipped: u64,
-    skipped_at_row: u64,
 }
 
 /// What was left out behind the last row of a stream.
@@ -59,11 +58,17 @@ trait Packer: Debug + Send {
     /// How many documents to push before the next sequence is popped, if the stream has that many.
     fn room(&self) -> usize;
 
-    /// Takes a document, or what of it is left out.
+    /// Takes a document that has ids.
     ///
     /// # Errors
     /// [`Error::Resume`](crate::Error::Resume) if the cursor that packing resumes at cannot be true of the document.
-    fn push(&mut self, tokens: Tracked<Tokens>, left_out: Option<Box<SourceLedger>>) -> Result<()>;
+    fn push(&mut self, tokens: Tracked<Tokens>) -> Result<()>;
+
+    /// Takes a document that is left out, without its ids, and what the ledger counts of it.
+    ///
+    /// # Errors
+    /// As of [`push`](Self::push).
+    fn leave_out(&mut self, tokens: Tracked<Tokens>, ledger: SourceLedger) -> Result<()>;
 
     /// Whether the next `pop` has a sequence to make, so that its time is worth measuring.
     fn is_due(&self) -> bool;
@@ -79,6 +84,9 @@ trait Packer: Debug + Send {
 
     /// What was left out since the last sequence.
     fn left_out(&self) -> SourceLedger;
+
+    /// The cursor after the last document that was taken.
+    fn end(&self) -> LaneCursor;
 }
 
 impl<S> Pack<S>
@@ -104,7 +112,6 @@ where
             documents: 0,
             left_behind: LeftBehind::default(),
             skipped: start.all_skipped(),
-            skipped_at_row: start.all_skipped(),
         }
     }
 
@@ -129,19 +136,21 @@ where
 }
 
 impl<S> Pack<S> {
-    /// What of a document is not packed: all of it, or nothing. It is not if it has no ids, or if it has a mask and would
-    /// be cut.
+    /// Gives the packer a document that may have to be left out: it is if it has no ids, or if it has a mask and would be
+    /// cut.
     ///
     /// # Errors
-    /// [`Error::Document`](crate::Error::Document) if nothing says which of its ids are learned from.
-    fn left_out(&self, document: &Tokens) -> Result<Option<Box<SourceLedger>>> {
+    /// [`Error::Document`](crate::Error::Document) if nothing says which of its ids are learned from, and those of
+    /// [`Packer::push`].
+    #[inline(never)]
+    fn push_or_leave_out(&mut self, tokens: Tracked<Tokens>) -> Result<()> {
         let none = SourceLedger::default();
-        if document.is_empty() {
-            return Ok(Some(Box::new(SourceLedger { skipped: 1, ..none })));
-        }
-        let cut = LeftOut { documents: 1, ids: document.len() as u64 };
-        let is_packed = document.is_plain() || self.admits(document)?;
-        Ok((!is_packed).then(|| Box::new(SourceLedger { cut, ..none })))
+        let ledger = match tokens.value.len() as u64 {
+            0 => SourceLedger { skipped: 1, ..none },
+            _ if self.admits(&tokens.value)? => return self.packer.push(tokens),
+            ids => SourceLedger { cut: LeftOut { documents: 1, ids }, ..none },
+        };
+        self.packer.leave_out(tokens.map(Tokens::without_ids), ledger)
     }
 
     /// Whether a document that has ids is packed.
@@ -189,10 +198,10 @@ where
             match ready!(self.tokens.poll_next(cx)) {
                 Some(tokens) => {
                     self.documents += 1;
-                    let is_plain = tokens.value.is_plain() && !tokens.value.is_empty();
-                    let left_out = if is_plain { None } else { self.left_out(&tokens.value)? };
-                    self.skipped = tokens.cursor.all_skipped();
-                    self.packer.push(tokens, left_out)?;
+                    match tokens.value.is_plain() && !tokens.value.is_empty() {
+                        true => self.packer.push(tokens)?,
+                        false => self.push_or_leave_out(tokens)?,
+                    }
                 }
                 // A sequence that is not whole is not delivered. No delivered cursor includes it, so a resume makes it.
                 None if self.tokens.has_failed() => break,
@@ -230,7 +239,7 @@ where
             this.meter.add_sample(work.and_then(|(_, began)| began));
             match popped {
                 Ok(Some(sequence)) => {
-                    this.skipped_at_row = sequence.cursor.all_skipped();
+                    this.skipped = sequence.cursor.all_skipped();
                     let targets = sequence.value.len().saturating_sub(1).min(this.seq_len);
                     this.meter.count(std::mem::take(&mut this.documents), targets as u64, 0);
                     return Poll::Ready(Some(Ok(sequence)));
@@ -239,7 +248,7 @@ where
                 Ok(None) if !this.tokens.is_open() => {
                     if !this.tokens.has_failed() {
                         let mut left_out = this.packer.left_out();
-                        left_out.skipped += this.skipped.saturating_sub(this.skipped_at_row);
+                        left_out.skipped += this.packer.end().all_skipped().saturating_sub(this.skipped);
                         *this.left_behind.lock().unwrap_or_else(PoisonError::into_inner) = left_out;
                     }
                     return this.tokens.end(None);

@@ -35,7 +35,7 @@ mod group;
 mod skips;
 
 use gather::Gather;
-use group::{Encoded, Refused, encode};
+use group::{Encoded, encode};
 use skips::{Skips, leave_out};
 
 /// Jobs that a lane has under way besides two for each worker. While the workers have all cores, the task
@@ -176,6 +176,15 @@ impl<S> Tokenize<S> {
         Poll::Ready(error.map(Err))
     }
 
+    /// Goes on with a document that has no ids, because the tokenizer refused it, or ends the stream.
+    #[cold]
+    fn skip(&mut self, tokens: Tracked<Tokens>, error: Error) -> Poll<Option<Result<Tracked<Tokens>>>> {
+        match self.skips.skip(tokens.cursor.epoch, error, &self.meter) {
+            Ok(()) => Poll::Ready(Some(Ok(tokens))),
+            Err(error) => self.end(Some(error)),
+        }
+    }
+
     /// Whether documents may still come.
     fn is_open(&self) -> bool {
         match &self.groups {
@@ -306,11 +315,8 @@ where
                 match encoded.next() {
                     Some(Ok(tokens)) => return Poll::Ready(Some(Ok(tokens))),
                     Some(Err(refused)) => {
-                        let Refused { document: tokens, error } = *refused;
-                        return match this.skips.skip(tokens.cursor.epoch, error, &this.meter) {
-                            Ok(()) => Poll::Ready(Some(Ok(tokens))),
-                            Err(error) => this.end(Some(error)),
-                        };
+                        let (tokens, error) = encoded.refused(*refused);
+                        return this.skip(tokens, error);
                     }
                     None => {
                         if let Some(error) = encoded.error.take() {

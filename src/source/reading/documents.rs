@@ -146,12 +146,12 @@ impl Stream for Documents {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         loop {
-            if let Some(document) = this.current.pop() {
+            if this.current.has_next() {
                 this.handed += 1;
                 if this.handed.is_multiple_of(POLL_EVERY) && !this.on_demand {
                     let _ = this.poll_ahead(cx);
                 }
-                return Poll::Ready(Some(Ok(document)));
+                return Poll::Ready(this.current.pop().map(Ok));
             }
             match std::mem::replace(&mut this.current.after, GroupEnd::End) {
                 GroupEnd::Failed(error) => return Poll::Ready(Some(Err(error))),

@@ -24,6 +24,8 @@ pub(crate) struct Gathered {
     /// The documents whose tokens are stored, and the masks of some of them, by their numbers among these.
     entries: Vec<StoredEntry>,
     masks: Vec<(usize, Mask)>,
+    /// The columns that come along with each of them, up to the last one that has some.
+    columns: Vec<CarriedColumns>,
     /// The documents that are not in order yet: these, and the window's pieces from `ordered` on.
     stored: Vec<SplitRun>,
     ordered: usize,
@@ -40,7 +42,6 @@ struct StoredEntry {
     entry: Entry,
     begin: EntryEnd,
     range: Range<usize>,
-    columns: CarriedColumns,
 }
 
 /// A split that has some of the documents.
@@ -109,9 +110,13 @@ impl Gathered {
     pub(crate) fn add_stored(&mut self, ordinal: u64, found: FoundTokens) {
         let FoundTokens { entry, begin, range, notes: StoredNotes { mask, columns } } = found;
         let nth = self.entries.len();
-        self.entries.push(StoredEntry { entry, begin, range, columns });
+        self.entries.push(StoredEntry { entry, begin, range });
         if !mask.is_empty() {
             self.masks.push((nth, mask));
+        }
+        if columns.is_some() {
+            self.columns.resize(nth, None);
+            self.columns.push(columns);
         }
         match self.stored.last_mut() {
             Some(run) if run.ordinal == ordinal => run.documents.end = nth + 1,
@@ -219,7 +224,15 @@ impl Gathered {
     /// Delivers the documents in order. `cursor` counts them.
     pub(crate) fn deliver(self, grouper: &Grouper, lease: Lease, cursor: &mut LaneCursor) -> Group {
         let mut masks = self.masks_of_splits();
-        let Self { window: Window { bytes, framed, pieces }, entries, order, splits, mut events, .. } = self;
+        let Self {
+            window: Window { bytes, framed, pieces },
+            entries,
+            columns,
+            order,
+            splits,
+            mut events,
+            ..
+        } = self;
         let mut group = Group::with_room(order.len());
         let mut note_before = |ready: usize, group: &mut Group| {
             while let Some((_, event)) = events.pop_front_if(|(before, _)| *before <= ready) {
@@ -250,7 +263,7 @@ impl Gathered {
             let of = &splits[nth];
             note_before(ready, &mut group);
             if let (true, Some(tokens), (Some(origin), _)) = (is_stored, &of.tokens, origins[nth]) {
-                let StoredEntry { entry, range, columns, .. } = &entries[index as usize];
+                let StoredEntry { entry, range, .. } = &entries[index as usize];
                 let mut sample = 0;
                 if tokens.origin().is_rendered {
                     let is_of_record = |other: Option<&Ready>| {
@@ -262,8 +275,10 @@ impl Gathered {
                     number = if goes_on { number + 1 } else { of.before(entry.start.0) + 1 };
                     sample = if is_of_record(order.get(ready + 1)) { number as u32 } else { 0 };
                 }
-                let (range, split, columns) = (range.clone(), of.split, columns.clone());
-                let found = StoredDocument { entry, range, split, of: origin, sample, columns };
+                let is_filtered = format.carried.is_filtered() && !tokens.is_delivered();
+                let (range, split) = (range.clone(), of.split);
+                let columns = columns.get(index as usize).cloned().flatten();
+                let found = StoredDocument { entry, range, split, of: origin, sample, columns, is_filtered };
                 if let Err(error) = stored::deliver(grouper, tokens, found, cursor, &mut group) {
                     group.after = GroupEnd::Failed(error);
                     break;

@@ -133,7 +133,13 @@ impl Group {
         }
     }
 
-    /// Returns the next document.
+    /// Whether documents are left.
+    pub(crate) fn has_next(&self) -> bool {
+        self.next < self.items.len()
+    }
+
+    /// Returns the next document. It is made where it is wanted: being moved would cost as much again.
+    #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Tracked<Document>> {
         let item = self.items.get(self.next)?;
         while self.runs.get(self.run + 1).is_some_and(|run| run.first <= self.next) {
@@ -209,6 +215,7 @@ impl Group {
     }
 
     /// Has columns come along with document `nth`.
+    #[inline(never)]
     pub(crate) fn carry(&mut self, nth: usize, columns: CarriedColumns) {
         if self.columns.len() <= nth {
             self.columns.resize(nth + 1, None);

@@ -76,6 +76,8 @@ pub(crate) struct StoredDocument<'a> {
     /// As in [`Item`].
     pub(crate) sample: u32,
     pub(crate) columns: CarriedColumns,
+    /// Whether `where` may leave it out.
+    pub(crate) is_filtered: bool,
 }
 
 /// Appends a document, or leaves it out.
@@ -90,7 +92,7 @@ pub(crate) fn deliver(
     cursor: &mut LaneCursor,
     group: &mut Group,
 ) -> Result<()> {
-    let StoredDocument { entry, range, split, of, sample, columns } = document;
+    let StoredDocument { entry, range, split, of, sample, columns, is_filtered } = document;
     let (byte, line) = entry.start;
     let start = Boundary { byte, line };
     if entry.text == StoredText::Skipped {
@@ -103,7 +105,6 @@ pub(crate) fn deliver(
     if !tokens.is_delivered() && !is_drawn() {
         return Ok(());
     }
-    let is_filtered = !tokens.is_delivered() && grouper.corpus.format(split.file).carried.is_filtered();
     let columns = match is_filtered {
         false => columns,
         true => match passing(grouper, &split, byte, columns)? {

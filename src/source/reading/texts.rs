@@ -98,6 +98,7 @@ impl Texts {
     }
 
     /// The text of the document in `range` of the bytes, or its record, and the share of epochs that include it.
+    #[inline]
     pub(crate) fn take(
         &mut self,
         range: Range<usize>,

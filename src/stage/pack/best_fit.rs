@@ -55,7 +55,7 @@ pub(super) struct BestFit {
     /// What was left out in the filling window, what counts with the next window, and what with the next row.
     left_out: SourceLedger,
     carried_out: SourceLedger,
-    left_out_before: Option<SourceLedger>,
+    left_out_before: Option<Box<SourceLedger>>,
     finished: bool,
 }
 
@@ -201,7 +201,10 @@ impl BestFit {
         let order = permutation("best fit", &key, rows.len());
         let resumed = std::mem::take(&mut self.resume).delivered;
         if resumed == 0 {
-            self.left_out_before = SourceLedger::sum(self.left_out_before.into_iter().chain(Some(left_out)));
+            if let Some(before) = self.left_out_before.take() {
+                left_out += *before;
+            }
+            self.left_out_before = left_out.boxed();
         }
         // The cursor of a window's last row is the next window's start.
         let places = [
@@ -243,11 +246,7 @@ impl Packer for BestFit {
         self.windows.room(self.size())
     }
 
-    fn push(
-        &mut self,
-        Tracked { value: tokens, cursor }: Tracked<Tokens>,
-        left_out: Option<Box<SourceLedger>>,
-    ) -> Result<()> {
+    fn push(&mut self, Tracked { value: tokens, cursor }: Tracked<Tokens>) -> Result<()> {
         if self.anchor.is_none() {
             let depth = cursor.depth();
             self.anchor = Some(self.start.upstream(depth));
@@ -255,10 +254,13 @@ impl Packer for BestFit {
             self.check_last()?;
         }
         self.end = cursor;
-        self.windows.filling.push(if left_out.is_some() { tokens.without_ids() } else { tokens });
-        if let Some(left_out) = left_out {
-            self.left_out += *left_out;
-        }
+        self.windows.filling.push(tokens);
+        Ok(())
+    }
+
+    fn leave_out(&mut self, tokens: Tracked<Tokens>, ledger: SourceLedger) -> Result<()> {
+        self.push(tokens)?;
+        self.left_out += ledger;
         Ok(())
     }
 
@@ -286,10 +288,14 @@ impl Packer for BestFit {
     }
 
     fn left_out(&self) -> SourceLedger {
-        let mut left_out = self.left_out_before.unwrap_or_default();
+        let mut left_out = self.left_out_before.as_deref().copied().unwrap_or_default();
         left_out += self.carried_out;
         left_out += self.left_out;
         left_out
+    }
+
+    fn end(&self) -> LaneCursor {
+        self.end
     }
 }
 

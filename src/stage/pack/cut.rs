@@ -71,6 +71,24 @@ impl Cutter {
         self.open.is_none() && (self.finished || self.parts.len() == self.most)
     }
 
+    /// The cursor before the first document, which has `len` ids, and how many of these are done.
+    fn before_first(&self, depth: usize, len: usize) -> Result<(LaneCursor, usize)> {
+        let done = self.start.skip(depth);
+        if done > len as u64 {
+            return Err(Error::resume(format!("{done} ids were packed of a document of {len}")));
+        }
+        Ok((self.start.upstream(depth), done as usize))
+    }
+
+    /// Fills the row from the first document.
+    #[cold]
+    fn take_first(&mut self, tokens: Tokens, depth: usize) -> Result<()> {
+        let (before, done) = self.before_first(depth, tokens.len())?;
+        self.again |= done > 0;
+        self.take(tokens, before, done.saturating_sub(1));
+        Ok(())
+    }
+
     /// Fills the row from a document, which stays open if ids of it are left.
     fn take(&mut self, tokens: Tokens, before: LaneCursor, next: usize) {
         let end = next + (self.width - self.len);
@@ -114,9 +132,7 @@ impl Cutter {
         self.befores.drain(..closed - kept.len());
         // What is behind a part that is kept will be read again by who resumes behind this row.
         let done = closed - kept.len();
-        let left_out = self.left_out.extract_if(.., |(parts, _)| *parts <= done);
-        let left_out = SourceLedger::sum(left_out.map(|(_, left_out)| left_out));
-        self.left_out.iter_mut().for_each(|(parts, _)| *parts -= done);
+        let left_out = if self.left_out.is_empty() { None } else { self.take_left_out(done) };
         let cursor = match (kept.first().zip(self.befores.first()), &self.open) {
             (Some((part, before)), _) => before.anchored(part.offset() as u64 + 1),
             (None, Some(open)) => open.before.anchored(open.next as u64 + 1),
@@ -127,6 +143,15 @@ impl Cutter {
         let row = Sequence::new(row, self.width).overlapping(overlaps).leaving_out(left_out);
         Tracked::new(row, cursor)
     }
+
+    /// What was left out before the row's part `done`. What is behind it counts with the next row.
+    #[cold]
+    fn take_left_out(&mut self, done: usize) -> Option<Box<SourceLedger>> {
+        let mut sum = SourceLedger::default();
+        self.left_out.extract_if(.., |(parts, _)| *parts <= done).for_each(|(_, ledger)| sum += ledger);
+        self.left_out.iter_mut().for_each(|(parts, _)| *parts -= done);
+        sum.boxed()
+    }
 }
 
 impl Packer for Cutter {
@@ -134,29 +159,19 @@ impl Packer for Cutter {
         usize::from(self.open.is_none() && self.len < self.width && !self.is_over())
     }
 
-    fn push(
-        &mut self,
-        Tracked { value: tokens, cursor }: Tracked<Tokens>,
-        left_out: Option<Box<SourceLedger>>,
-    ) -> Result<()> {
-        let depth = cursor.depth();
-        let (before, done) = match self.after {
-            Some(after) => (after, 0),
-            None => (self.start.upstream(depth), self.start.skip(depth)),
-        };
-        let len = if left_out.is_some() { 0 } else { tokens.len() };
-        if done > len as u64 {
-            let problem = format!("{done} ids were packed of a document of {len}");
-            return Err(Error::resume(problem));
+    fn push(&mut self, Tracked { value: tokens, cursor }: Tracked<Tokens>) -> Result<()> {
+        match self.after.replace(cursor) {
+            Some(before) => self.take(tokens, before, 0),
+            None => self.take_first(tokens, cursor.depth())?,
         }
-        self.after = Some(cursor);
-        match left_out {
-            Some(left_out) => self.left_out.push((self.parts.len(), *left_out)),
-            None => {
-                self.again |= done > 0;
-                self.take(tokens, before, done.saturating_sub(1) as usize);
-            }
+        Ok(())
+    }
+
+    fn leave_out(&mut self, Tracked { cursor, .. }: Tracked<Tokens>, ledger: SourceLedger) -> Result<()> {
+        if self.after.replace(cursor).is_none() {
+            self.before_first(cursor.depth(), 0)?;
         }
+        self.left_out.push((self.parts.len(), ledger));
         Ok(())
     }
 
@@ -188,7 +203,12 @@ impl Packer for Cutter {
     }
 
     fn left_out(&self) -> SourceLedger {
-        let left_out = SourceLedger::sum(self.left_out.iter().map(|(_, left_out)| *left_out));
-        left_out.unwrap_or_default()
+        let mut sum = SourceLedger::default();
+        self.left_out.iter().for_each(|(_, ledger)| sum += *ledger);
+        sum
+    }
+
+    fn end(&self) -> LaneCursor {
+        self.after.unwrap_or(self.start)
     }
 }

@@ -23,7 +23,7 @@ use crate::tokenizer::Encoder;
 #[derive(Debug)]
 pub(super) struct Encoded {
     arenas: Vec<Arc<Arena>>,
-    items: std::vec::IntoIter<OrRefused<Item>>,
+    items: std::vec::IntoIter<OrRefused>,
     pub(super) finished: Instant,
     /// What happens between the documents, each with the number of documents before it.
     events: VecDeque<(usize, SplitEvent)>,
@@ -42,13 +42,13 @@ pub(super) struct Item {
 }
 
 /// A document, or one that the tokenizer refuses.
-type OrRefused<T> = Result<T, Box<Refused<T>>>;
+type OrRefused = Result<Item, Box<Refused>>;
 
-/// A document that the tokenizer refuses.
+/// A document that the tokenizer refuses. It has no ids.
 #[derive(Debug)]
-pub(super) struct Refused<T> {
-    pub(super) document: T,
-    pub(super) error: Error,
+pub(super) struct Refused {
+    document: Item,
+    error: Error,
 }
 
 /// Where the ids of a document are.
@@ -72,6 +72,19 @@ enum Kind {
     Delivered,
     /// It has none, because the tokenizer failed on it when it was stored.
     Failed,
+}
+
+impl Item {
+    #[inline]
+    fn new(Tracked { value: document, cursor }: &Tracked<Document>, place: Place) -> Self {
+        Self {
+            place,
+            text_bytes: document.text_bytes(),
+            position: document.position(),
+            columns: document.columns().clone(),
+            cursor: *cursor,
+        }
+    }
 }
 
 impl Place {
@@ -115,15 +128,16 @@ impl Encoded {
         self.events.drain(..).for_each(|(_, event)| recorder.event(event));
     }
 
-    /// The next document; without ids and with the error if it was refused.
-    pub(super) fn next(&mut self) -> Option<OrRefused<Tracked<Tokens>>> {
-        Some(match self.items.next()? {
-            Ok(item) => Ok(self.tokens(item)),
-            Err(refused) => {
-                let Refused { document, error } = *refused;
-                Err(Box::new(Refused { document: self.tokens(document), error }))
-            }
-        })
+    /// The next document.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<Result<Tracked<Tokens>, Box<Refused>>> {
+        Some(self.items.next()?.map(|item| self.tokens(item)))
+    }
+
+    /// A document that was refused, and the error.
+    #[cold]
+    pub(super) fn refused(&self, Refused { document, error }: Refused) -> (Tracked<Tokens>, Error) {
+        (self.tokens(document), error)
     }
 
     #[inline]
@@ -221,24 +235,22 @@ pub(super) fn encode(
     let made = Vec::with_capacity(to_encode().map(|document| document.likely_ids(per_kib)).sum());
     let mut encoded = EncodedIds { encoder, made, mask: Mask::default(), stored: Vec::new() };
     let mut items = Vec::with_capacity(group.len());
-    for (Tracked { value: document, cursor }, is_delivered) in flagged() {
+    for (document, is_delivered) in flagged() {
         let added = match is_delivered {
             true => Ok(Place { kind: Kind::Delivered, ..Place::default() }),
-            false => encoded.add(document),
+            false => encoded.add(&document.value),
         };
-        let (text_bytes, position, cursor) = (document.text_bytes(), document.position(), *cursor);
-        let columns = document.columns().clone();
-        let item = |place| Item { place, text_bytes, position, columns, cursor };
         match added {
             Ok(place) => {
                 if place.kind == Kind::LeftOut {
-                    leave_out(document);
+                    leave_out(&document.value);
                 }
-                items.push(Ok(item(place)));
+                items.push(Ok(Item::new(document, place)));
             }
             Err(error) => {
                 let is_last = on_error == OnError::Fail || !matches!(error, Error::Document { .. });
-                items.push(Err(Box::new(Refused { document: item(Place::default()), error })));
+                let document = Item::new(document, Place::default());
+                items.push(Err(Box::new(Refused { document, error })));
                 if is_last {
                     break;
                 }
