@@ -25,9 +25,6 @@ pub(crate) struct Pinning(Cores);
 
 impl Pinning {
     /// The cores that the config selects on this machine; `None` if the system may place the work.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a core that this process cannot use, or on a system that cannot pin threads.
     pub(crate) fn new(config: &PinConfig) -> Result<Option<Self>> {
         Ok(match config {
             PinConfig::Off => None,

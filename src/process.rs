@@ -52,7 +52,6 @@ fn mapped_at(maps: &str, address: usize) -> Option<&str> {
     })
 }
 
-/// The value of a field.
 fn of<'a>(status: &'a str, field: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::trim)
 }

@@ -46,9 +46,6 @@ impl Room {
 
     /// Reserves `bytes` more, and returns whether there is room. `look` lists the directory's entries. `remove` removes
     /// one of them, unless it is in use.
-    ///
-    /// # Errors
-    /// The errors of `look` and `remove`.
     pub(crate) fn take(
         &self,
         bytes: u64,
@@ -70,9 +67,6 @@ impl Room {
 
 /// Removes the least recently used entries until at most `bound` bytes are left, and returns how many bytes are left.
 /// `remove` returns whether the entry is gone.
-///
-/// # Errors
-/// The errors of `remove`.
 pub(crate) fn make_room(
     mut held: Vec<Held>,
     bound: u64,

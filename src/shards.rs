@@ -214,9 +214,6 @@ pub(crate) fn opener(segments: &[PlacedFile], stores: &Arc<Stores>) -> FileOpene
 }
 
 /// The files of listed segments in a store, in the order of the list.
-///
-/// # Errors
-/// [`Error::Corpus`] if one is gone or has another length.
 fn found(place: &ShardPlace, segments: &[ListedSegment]) -> Result<Vec<PlacedFile>> {
     let names: Vec<String> = segments.iter().map(|segment| segment.name.clone()).collect();
     let found = place.find(&names)?;

@@ -237,9 +237,6 @@ impl Cursor {
     }
 
     /// Forgets the lanes that are not `own`.
-    ///
-    /// # Errors
-    /// [`Error::Merge`] if the cursor does not know one of the `own` lanes.
     pub(crate) fn keep_lanes(&mut self, own: impl Fn(usize) -> bool) -> Result<()> {
         let count = self.lanes.len();
         for (number, lane) in self.lanes.iter_mut().enumerate() {

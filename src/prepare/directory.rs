@@ -35,9 +35,6 @@ pub(super) struct Missing {
 }
 
 /// The places of a config's sources: `directory` itself, or one for each of several within it.
-///
-/// # Errors
-/// [`Error::Config`] for a place that cannot be written to.
 pub(super) fn places(config: &Config, directory: &Path, stores: &Arc<Stores>) -> Result<Vec<ShardPlace>> {
     let place = ShardPlace::named(directory, stores);
     if place.is_plain() {

@@ -71,7 +71,6 @@ impl Turn {
     }
 }
 
-/// The content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) message: usize,

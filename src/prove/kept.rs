@@ -139,7 +139,6 @@ impl Seen<'_> {
     }
 }
 
-/// The texts of a message's content.
 pub(super) fn contents(message: &Value) -> Vec<&str> {
     match &message["content"] {
         Value::String(text) => vec![text],

@@ -55,7 +55,6 @@ pub(super) fn added(tokenizer: &dyn Tokenizer) -> HashMap<u32, Added> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ids<'a> {
     pub(super) tokenizer: &'a dyn Tokenizer,
-    /// The added tokens.
     pub(super) special: &'a HashMap<u32, Added>,
 }
 

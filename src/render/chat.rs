@@ -122,7 +122,6 @@ impl Chat {
         learn::samples(conversation, &self.settings.learn)
     }
 
-    /// The text of a conversation.
     pub(super) fn text(&self, conversation: &Conversation) -> Result<String, RenderError> {
         self.form(conversation).text(conversation)
     }
@@ -132,7 +131,6 @@ impl Chat {
         self.form(conversation).render(conversation, true).map(|rendered| rendered.text)
     }
 
-    /// A conversation's text and its marks.
     pub(super) fn render(&self, conversation: &Conversation) -> Result<Outcome, RenderError> {
         if conversation.messages.is_empty() {
             return Ok(Outcome::LeftOut("it has no messages".to_owned()));

@@ -47,7 +47,6 @@ impl About {
         self.role == "system" || self.role == "developer"
     }
 
-    /// Whether a tool wrote it.
     pub(super) fn is_tool(&self) -> bool {
         matches!(self.role.as_str(), "tool" | "function" | "ipython")
     }

@@ -32,7 +32,6 @@ pub(super) fn first_name(path: &str) -> &str {
     path.split_once('.').map_or(path, |(first, _)| first)
 }
 
-/// The value of a field.
 pub(super) fn get<'a>(entries: &'a Entries, name: &str) -> Option<&'a Json> {
     entries.iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
@@ -57,7 +56,6 @@ pub(super) fn take_key(entries: &mut Entries, name: &str) -> Option<Json> {
     Some(entries.remove(at).1)
 }
 
-/// Whether an object has a field that is null.
 pub(super) fn is_null(entries: &Entries, name: &str) -> bool {
     matches!(get(entries, name), Some(Json::Null))
 }

@@ -26,7 +26,6 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Appends a token.
     pub(super) fn token(&mut self, token: &str) {
         let start = self.rendered.text.len();
         self.rendered.text.push_str(token);

@@ -69,9 +69,6 @@ fn is_between(of_turns: &[Vec<usize>], turn: usize, message: usize) -> bool {
 }
 
 /// Whether each turn is learned from.
-///
-/// # Errors
-/// If that depends on the message, and nobody knows it.
 pub(super) fn chosen(
     owners: &Owners,
     wanted: &[bool],

@@ -95,7 +95,6 @@ impl Reader {
         self.fields.get(name).map_or(name, String::as_str)
     }
 
-    /// The conversation of a record.
     pub(super) fn chat(&self, record: &str) -> Result<Conversation, RenderError> {
         let mut record = self.record(record)?;
         let mut messages = self.messages_of(&mut record)?;

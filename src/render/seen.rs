@@ -36,7 +36,6 @@ impl Seen {
         Self { key: key.to_owned(), learn: learn.clone(), state: Mutex::default() }
     }
 
-    /// Notes a conversation.
     pub(super) fn note(&self, conversation: &Conversation) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.conversations += 1;

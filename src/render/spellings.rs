@@ -96,9 +96,6 @@ impl Spellings {
 }
 
 /// The added tokens of a tokenizer.
-///
-/// # Errors
-/// If its file cannot be read.
 pub(super) fn of_tokenizer(config: &TokenizerConfig) -> Result<Vec<Spelling>> {
     let around = [&config.bos, &config.eos, &config.pad].into_iter().flatten();
     let mut spellings: Vec<Spelling> = around.map(Spelling::new).collect();

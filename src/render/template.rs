@@ -101,7 +101,6 @@ pub(crate) struct Input<'a> {
     pub(crate) add_generation_prompt: bool,
 }
 
-/// A rendered text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TemplateText {
     pub(crate) text: String,
@@ -147,7 +146,6 @@ impl Template {
         self.marks_generation
     }
 
-    /// Renders a conversation.
     pub(crate) fn render(&self, input: &Input<'_>) -> Result<TemplateText, RenderError> {
         let bad = |what: &str| RenderError {
             what: what.to_owned(),

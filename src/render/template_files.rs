@@ -190,7 +190,6 @@ fn object(path: &Path) -> Result<Json> {
     }
 }
 
-/// The text of a file, if there is one.
 fn text(path: &Path) -> Result<Option<String>> {
     let bytes = match bounded::read(path, MOST) {
         Ok(bytes) => bytes,

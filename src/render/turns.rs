@@ -126,18 +126,15 @@ impl Markers {
         }
     }
 
-    /// The texts of all markers.
     pub(super) fn texts(&self) -> Vec<String> {
         self.spellings.all().iter().map(|spelling| spelling.text.clone()).collect()
     }
 
-    /// The texts that begin a turn.
     pub(super) fn begins(&self) -> impl Iterator<Item = &str> {
         let marks = self.spellings.all().iter().zip(&self.meanings);
         marks.filter(|(_, meaning)| **meaning == Meaning::Begin).map(|(spelling, _)| spelling.text.as_str())
     }
 
-    /// The texts that end a turn.
     pub(super) fn ends(&self) -> impl Iterator<Item = &str> {
         let marks = self.spellings.all().iter().zip(&self.meanings);
         marks.filter(|(_, meaning)| **meaning == Meaning::End).map(|(spelling, _)| spelling.text.as_str())

@@ -237,9 +237,6 @@ pub(crate) enum Table {
 }
 
 /// Reads the table of a segment of `len` bytes from its last bytes.
-///
-/// # Errors
-/// The problem of the table.
 pub(crate) fn parse_table(end: &[u8], len: u64, width: Width) -> Result<Table, &'static str> {
     let trailer = end.len().checked_sub(8 * TRAILER).ok_or("it is too short")?;
     let number = |bytes: &[u8]| bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));

@@ -174,7 +174,6 @@ impl ShardPlace {
         }
     }
 
-    /// Removes a file, if it is there.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         match self {
             Self::Directory(directory) => match std::fs::remove_file(directory.join(name)) {

@@ -51,7 +51,6 @@ impl SegmentPlan {
         self.ends.len()
     }
 
-    /// The splits of segment `number`.
     pub(crate) fn splits(&self, number: usize) -> Range<u32> {
         let first = number.checked_sub(1).map_or(0, |before| self.ends[before]);
         first..self.ends[number]

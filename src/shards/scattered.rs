@@ -41,9 +41,6 @@ struct HeldSums {
 
 impl ScatteredSums {
     /// Passes the bytes of each piece to `each`, in order, with its number. `fetch` requests bytes of segments in stores.
-    ///
-    /// # Errors
-    /// The errors of reading and of `each`; [`Error::Corpus`] for a block that does not have its checksum.
     pub(crate) fn read<B: AsRef<[u8]>>(
         &self,
         pieces: &[Piece<'_>],

@@ -107,9 +107,6 @@ fn read(
 }
 
 /// The tables of segments in a store, from their ends. It blocks.
-///
-/// # Errors
-/// [`Error::Corpus`] if one is not a segment of this identity.
 fn tables(
     place: &ShardPlace,
     files: &[&PlacedFile],

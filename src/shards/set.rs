@@ -22,10 +22,6 @@ pub(crate) struct ShardSet {
 
 impl ShardSet {
     /// Opens all shards at these places: in the place itself, or in each place within it. It blocks.
-    ///
-    /// # Errors
-    /// [`Error::Corpus`] if there are none, if splits are missing, or if several tokenizers made them;
-    /// [`Error::Io`].
     pub(crate) fn open(places: &[ShardPlace]) -> Result<Self> {
         let found = places.iter().map(with_manifest).collect::<Result<Vec<_>>>()?;
         let found = sorted(found.concat());

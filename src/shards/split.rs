@@ -205,9 +205,6 @@ impl StoredSplit {
     }
 
     /// Where some of the ids are, in bytes from the split's beginning.
-    ///
-    /// # Errors
-    /// [`Error::Corpus`] if the split does not have them.
     pub(crate) fn ids_at(&self, ids: Range<u64>, document: usize) -> Result<Range<usize>> {
         match ids.start <= ids.end && ids.end <= self.row.ids {
             true => Ok(self.bytes_of(ids)),
@@ -289,9 +286,6 @@ impl StoredSplit {
     }
 
     /// Where the notes on a document are, in bytes from the split's beginning.
-    ///
-    /// # Errors
-    /// [`Error::Corpus`] if the split does not have them.
     pub(crate) fn notes_at(&self, stored: &Range<EntryEnd>, document: usize) -> Result<Range<usize>> {
         let Range { start: EntryEnd { notes: start, .. }, end: EntryEnd { notes: end, .. } } = *stored;
         if start > end || u64::from(end) > self.row.notes {
@@ -302,9 +296,6 @@ impl StoredSplit {
     }
 
     /// The notes on a document that some bytes hold, with the wanted columns.
-    ///
-    /// # Errors
-    /// [`Error::Corpus`] if they are no notes on this document, or are weighted, as this version knows no weights.
     pub(crate) fn notes_in(
         &self,
         bytes: &[u8],

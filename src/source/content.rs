@@ -114,9 +114,6 @@ impl Content {
     }
 
     /// Appends `n` bytes from `from` on, or fewer if the text ends or breaks off earlier.
-    ///
-    /// # Errors
-    /// As [`Stored::read_at`].
     pub(crate) fn read(&mut self, from: u64, n: usize, into: &mut Vec<u8>) -> Result<ReadEnd> {
         match &mut self.0 {
             Kind::Plain(stored) => read_plain(&**stored, from, n, into),

@@ -187,9 +187,6 @@ impl Source {
 
     /// The identity of the dealt files for a cursor: their summary and, where local files are read, a digest of samples
     /// of their text. Reads the samples on the calling thread.
-    ///
-    /// # Errors
-    /// [`Error::Io`](crate::Error::Io) for a file that cannot be read.
     pub(crate) fn identity(&self) -> Result<String> {
         let files = &self.files()[self.dealt.clone()];
         let is_read = files.first().is_some_and(|first| matches!(self.origin(first.source), Origin::Files));
@@ -203,9 +200,6 @@ impl Source {
 
     /// Whether a document of file `file` may begin at `byte`: at the file's start, after a line's end, or where a
     /// record begins. Reads the file on the calling thread.
-    ///
-    /// # Errors
-    /// [`Error::Io`] for a file that cannot be read.
     pub(crate) fn may_begin(&self, file: u32, byte: u64) -> Result<bool> {
         if byte == 0 {
             return Ok(true);

@@ -38,9 +38,6 @@ pub(crate) struct Checked(Expression);
 
 impl Filter {
     /// Parses an expression.
-    ///
-    /// # Errors
-    /// The problem of the expression, or the unsupported part of SQL.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let expression = grammar::parse(text)?;
         let mut names = BTreeSet::new();
@@ -55,9 +52,6 @@ impl Filter {
     }
 
     /// The expression over many rows whose values are of these kinds.
-    ///
-    /// # Errors
-    /// The operator that cannot take what stands beside it.
     pub(crate) fn check(&self, kind: impl Fn(&str) -> Kind) -> Result<Checked, String> {
         let expression = Expression::clone(&self.expression);
         expression.check(&Kinds { of: kind, are_of_all_rows: true })?.truth()?;
@@ -65,9 +59,6 @@ impl Filter {
     }
 
     /// Whether it is true of one row, whose values are of these kinds.
-    ///
-    /// # Errors
-    /// The operator that cannot take what stands beside it.
     pub(crate) fn is_true<'a>(
         &'a self,
         kind: impl Fn(&str) -> Kind,

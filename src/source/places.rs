@@ -127,16 +127,12 @@ impl Dealt {
 }
 
 impl Source {
-    /// Whether a file is one document.
     pub(crate) fn is_one_document(&self, file: u32) -> bool {
         self.corpus.is_one_document(file)
     }
 
     /// The places in `epoch` of the documents of the record that begins at `byte` of file `file`, where documents are dealt
     /// as `lane` says, whichever lane that is. The file must be one of the dealt ones.
-    ///
-    /// # Errors
-    /// As for a stream of documents.
     pub(crate) fn places_in_epoch(
         &self,
         lane: Lane,
@@ -175,9 +171,6 @@ impl Source {
 
     /// The records of file `file` that begin on line `number`, counted from 1. In a file whose lines mean nothing or cannot
     /// be counted: the record that begins at byte or row `number`. Reads the file up to there on the calling thread.
-    ///
-    /// # Errors
-    /// [`Error::Io`](crate::Error::Io) for a file that cannot be read.
     pub(crate) fn named(&self, file: u32, number: u64) -> Result<Named> {
         if self.corpus.has_shards(file as usize..file as usize + 1) {
             return self.named_in_shards(file, number);
@@ -275,9 +268,6 @@ impl Source {
 
     /// What becomes in training of the record that begins at `byte` of file `file`. Reads its split up to there on the
     /// calling thread.
-    ///
-    /// # Errors
-    /// As for a stream of documents.
     pub(crate) fn fate(&self, file: u32, byte: u64, holdout: Holdout) -> Result<Fate> {
         Ok(match self.fate_on(file, byte, holdout)? {
             Fate::LeftOut if holdout.fraction > 0.0 => match self.fate_on(file, byte, Holdout::default())? {

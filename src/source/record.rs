@@ -16,9 +16,6 @@ impl Source {
     /// The records of file `file` that begin at these places, as they are stored or, in a table, as JSON: what a task
     /// renders. `None` where no record of UTF-8 begins, or one that is longer than `max_document_bytes`. Reads the file on
     /// the calling thread; compressed files fastest in the order of the places.
-    ///
-    /// # Errors
-    /// [`Error::Io`](crate::Error::Io) for a file that cannot be read.
     pub(crate) fn records(&self, file: u32, places: &[u64]) -> Result<Vec<Option<String>>> {
         let opener = self.corpus.unplanned(Cancellable::never());
         let max = self.corpus.format(file).max;

@@ -104,9 +104,6 @@ impl Nursery<'_> {
     }
 
     /// Sleeps.
-    ///
-    /// # Errors
-    /// If the run is interrupted.
     pub(super) fn rest(&self, time: Duration) -> Result<()> {
         std::thread::sleep(time);
         match self.is_stopped() {

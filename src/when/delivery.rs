@@ -43,7 +43,6 @@ impl Deliveries {
         self.0.get(&key).map(|delivery| delivery.epoch)
     }
 
-    /// Begins a delivery.
     pub(super) fn begin(&mut self, key: Key, offset: u32, is_tail: bool, epoch: Option<u64>) {
         self.0.insert(key, Delivery { epoch, offsets: BTreeSet::from([offset]), last: offset, is_tail });
     }

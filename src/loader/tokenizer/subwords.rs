@@ -44,9 +44,6 @@ pub async fn learn_tokenizer(config: &Config) -> Result<HfTokenizer> {
 }
 
 /// The settings of a tokenizer that has a file; `None` if it is to be learned.
-///
-/// # Errors
-/// [`Error::Config`] if there is nothing to learn it from.
 fn named(config: &Config, source: &Source) -> Result<Option<TokenizerConfig>> {
     if !config.tokenizer.is_learned() {
         return Ok(Some(config.tokenizer.clone()));

@@ -63,7 +63,6 @@ const FILTERS: [(&str, usize, &[&str], Filter); 27] = [
     ("upper", 1, &["s"], |state, args| method(state, args, "upper")),
 ];
 
-/// Adds the filters to an environment.
 pub(super) fn add(env: &mut Environment<'_>) {
     for (name, required, names, filter) in FILTERS {
         env.add_filter(name, move |state: &State<'_, '_>, args: Rest<ValueOrKwargs>| {

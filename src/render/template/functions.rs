@@ -9,7 +9,6 @@ use super::objects::{Dict, Kind, Namespace, Seq, dict};
 use super::text::string;
 use super::{NO_DATE, REFUSED, fail};
 
-/// Adds the functions to an environment.
 pub(super) fn add(env: &mut Environment<'_>, date: Option<Date>) {
     type Call = fn(&State, &[Value]) -> Result<Value, Error>;
     let functions: [(&str, Call); 4] = [

@@ -50,7 +50,6 @@ impl Program {
         })
     }
 
-    /// Runs the template.
     pub(super) fn run(&self, env: &Environment<'_>, variables: Value) -> Result<String, Error> {
         self.with_dependent(|source, instructions| {
             let mut text = String::with_capacity(source.len());
@@ -351,7 +350,6 @@ impl Object for Macro {
 const MISSING: &str = "missing!";
 const MACRO: &str = "macro!";
 
-/// Adds the operators to an environment, as filters.
 pub(super) fn add_operators(env: &mut Environment<'_>) {
     for (name, operator) in OPERATORS {
         env.add_filter(name, move |state: &State<'_, '_>, args: &[Value]| operator(state, args));

@@ -52,7 +52,6 @@ const REPR: Style = Style {
 };
 
 impl Style {
-    /// The text of a value.
     pub(super) fn text(&self, state: &State, value: &Value) -> Result<String, Error> {
         let mut out = String::new();
         self.write(&mut out, value, 0)?;

@@ -244,7 +244,6 @@ impl Corpus {
         }
     }
 
-    /// Whether a file is one document.
     pub(crate) fn is_one_document(&self, file: u32) -> bool {
         self.one_document[file as usize]
     }

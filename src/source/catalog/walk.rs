@@ -27,7 +27,6 @@ pub(crate) struct Found {
 /// Which links are known to lead to a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Links {
-    /// Its path is a link.
     pub(crate) is_link: bool,
     /// A directory on the way is one.
     pub(crate) is_behind_link: bool,

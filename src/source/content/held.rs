@@ -44,12 +44,10 @@ impl Chunk {
 }
 
 impl HeldText {
-    /// Where the held text begins.
     pub(super) fn begin(&self) -> u64 {
         self.begin
     }
 
-    /// Where the held text ends.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
@@ -59,7 +57,6 @@ impl HeldText {
         self.free.pop().unwrap_or_else(|| Chunk { bytes: vec![0; CHUNK_BYTES].into(), len: 0 })
     }
 
-    /// Adds a chunk.
     pub(super) fn push(&mut self, chunk: Chunk) {
         self.end += chunk.len as u64;
         self.chunks.push_back(chunk);

@@ -36,9 +36,6 @@ pub(super) struct Side<'a> {
 impl Expression {
     /// The kind of its values, over columns of these kinds. If all rows have them, constant text to the right of a number
     /// or time is read as one, once. Elsewhere it is read in each row.
-    ///
-    /// # Errors
-    /// The operator that cannot take what stands beside it.
     pub(super) fn check(&self, kinds: &Kinds<impl Fn(&str) -> Kind>) -> Result<Side<'_>, String> {
         let kind = match &self.operand {
             Operand::Column(name) => (kinds.of)(name),

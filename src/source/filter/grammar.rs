@@ -60,9 +60,6 @@ enum Operator {
 }
 
 /// Parses an expression.
-///
-/// # Errors
-/// The problem and its place, or that this part of SQL is not supported.
 pub(super) fn parse(text: &str) -> Result<Expression, String> {
     let end = must(eof, "an operator or the end");
     let outermost = |input: &mut &str| expression(input, Binding::Outermost, 0);

@@ -37,7 +37,6 @@ impl DocumentOrder {
         Self { ends, lane: lane.lane as u64, lanes: lane.lanes as u64, epoch, scatter }
     }
 
-    /// The epoch that it is the order of.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
     }

@@ -54,9 +54,6 @@ impl SplitReader {
     }
 
     /// Returns the next document, or where one is skipped.
-    ///
-    /// # Errors
-    /// As for a stream of documents.
     pub(crate) fn next(&mut self) -> Result<Option<SplitItem>> {
         loop {
             if let Some(SplitEvent::Skip { start, .. }) = self.group.pop_event() {

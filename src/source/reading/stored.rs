@@ -81,9 +81,6 @@ pub(crate) struct StoredDocument<'a> {
 }
 
 /// Appends a document, or leaves it out.
-///
-/// # Errors
-/// [`Error::Document`] if `where` cannot be asked of its columns.
 #[inline]
 pub(crate) fn deliver(
     grouper: &Grouper,

@@ -58,9 +58,6 @@ pub(super) struct CacheKey(blake3::Hash);
 impl Cache {
     /// Opens the cache in `directory`, makes the directory if it is missing, and brings the cache within its limit. A
     /// cache that is read-only or another user's is only read. One on a full disk caches nothing until there is room.
-    ///
-    /// # Errors
-    /// The system's error, if no cache can be there.
     pub(super) fn open(directory: &Path, limit: u64) -> Result<Self> {
         let directory = directory.to_owned();
         let has_complained = AtomicBool::default();

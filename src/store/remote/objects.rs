@@ -144,7 +144,6 @@ impl Stores {
         })
     }
 
-    /// Removes an object, if it is there.
     pub(crate) async fn remove(&self, url: &str) -> Result<()> {
         let Target { at, client } = self.target(url)?;
         let _permit = self.permits.acquire().await;

@@ -56,7 +56,6 @@ impl<'a> Url<'a> {
         Ok(Self { scheme, authority, path, query })
     }
 
-    /// Whether it is on the Hub.
     pub(super) fn is_hub(&self) -> bool {
         self.scheme == "hf"
     }
@@ -75,8 +74,8 @@ impl<'a> Url<'a> {
 /// The parameters of a query that are its signature, in small letters.
 const SIGNATURES: [&str; 5] = ["signature", "sig", "x-amz-signature", "x-goog-signature", "x-oss-signature"];
 
-/// The parameters that a signature comes with: of S3 and Google Cloud Storage, CloudFront, Alibaba Cloud, and Azure.
-const SIGNED_WITH: [&str; 29] = [
+/// The parameters that a signature comes with: of S3 and Google Cloud Storage, CloudFront, and Alibaba Cloud.
+const SIGNED_WITH: [&str; 8] = [
     "awsaccesskeyid",
     "googleaccessid",
     "ossaccesskeyid",
@@ -85,27 +84,12 @@ const SIGNED_WITH: [&str; 29] = [
     "policy",
     "key-pair-id",
     "hash-algorithm",
-    "sv",
-    "ss",
-    "srt",
-    "sr",
-    "st",
-    "se",
-    "sp",
-    "sip",
-    "spr",
-    "si",
-    "sdd",
-    "ses",
-    "saoid",
-    "suoid",
-    "scid",
-    "skoid",
-    "sktid",
-    "skt",
-    "ske",
-    "sks",
-    "skv",
+];
+
+/// Those of Azure.
+const SIGNED_WITH_BY_AZURE: [&str; 21] = [
+    "sv", "ss", "srt", "sr", "st", "se", "sp", "sip", "spr", "si", "sdd", "ses", "saoid", "suoid", "scid",
+    "skoid", "sktid", "skt", "ske", "sks", "skv",
 ];
 
 const SIGNED_WITH_PREFIXES: [&str; 3] = ["x-amz-", "x-goog-", "x-oss-"];
@@ -123,7 +107,7 @@ pub(super) fn unsigned(url: &str) -> Cow<'_, str> {
     }
     let stays = |parameter: &&str| {
         let key = key(parameter);
-        let is_with = SIGNED_WITH.contains(&&*key);
+        let is_with = SIGNED_WITH.contains(&&*key) || SIGNED_WITH_BY_AZURE.contains(&&*key);
         !is_with && !SIGNATURES.contains(&&*key) && !SIGNED_WITH_PREFIXES.iter().any(|it| key.starts_with(it))
     };
     let rest: Vec<&str> = query.split('&').filter(stays).collect();

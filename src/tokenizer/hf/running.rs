@@ -29,7 +29,6 @@ impl FastFirst {
         Self { engines, untried, spare: OnceLock::new() }
     }
 
-    /// The reference.
     #[cold]
     pub(super) fn reference(&self, json: &str, special: SpecialTokens) -> Result<&Reference, EncodeError> {
         if let Some(reference) = &self.untried {

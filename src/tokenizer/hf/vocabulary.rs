@@ -20,8 +20,6 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// # Errors
-    /// If an id is far beyond the number of tokens.
     pub(super) fn new(reference: &Reference) -> Result<Self, String> {
         let ids = reference.ids();
         let last = ids.iter().max_by_key(|(token, id)| (**id, token.as_str()));

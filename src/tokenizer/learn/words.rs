@@ -62,7 +62,6 @@ impl Words {
         })
     }
 
-    /// Counts the words of `text`.
     pub(super) fn count(&mut self, text: &str) -> Result<()> {
         let mut spans = std::mem::take(&mut self.spans);
         spans.clear();

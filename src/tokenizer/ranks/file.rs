@@ -33,7 +33,6 @@ pub(super) fn read(text: &str) -> Result<Vec<(Vec<u8>, u32)>, String> {
     Ok(ranks)
 }
 
-/// Reads one line.
 fn entry(line: &str) -> Result<(Vec<u8>, u32), String> {
     let mut parts = line.split_ascii_whitespace();
     let (Some(token), Some(rank), None) = (parts.next(), parts.next(), parts.next()) else {

@@ -16,7 +16,6 @@ impl Corpus {
         self.first_splits[files.start]..self.first_splits[files.end]
     }
 
-    /// The name of a split's source.
     pub(crate) fn source_name(&self, split: u32) -> String {
         let file = self.first_splits.partition_point(|&first| first <= split) - 1;
         let index = self.files.get(file).map_or(0, |file| file.source);

@@ -252,7 +252,6 @@ impl Reader {
         Ok(split)
     }
 
-    /// Reads the text of a split.
     fn read_text(&self, split: &mut OpenSplit) {
         let file = split.split.file;
         split.is_recorded = self.cached.is_some() && split.passed.is_none();
