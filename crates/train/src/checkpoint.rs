@@ -86,7 +86,6 @@ impl State {
     }
 }
 
-/// The contents of a checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contents<'a, M> {
     pub(crate) model: &'a M,
@@ -215,7 +214,7 @@ impl Checkpoint {
 
     /// The checkpoint's directory.
     pub fn path(&self) -> &Path {
-        self.files.directory()
+        &self.files.directory
     }
 
     /// The run's numbers at this checkpoint.

@@ -175,7 +175,7 @@ impl Pretrained {
         }
         let description = Description::read(&config)?;
         let weights = Weights::open(&directory)?;
-        let (layers, tensors) = (description.model.layers, weights.len());
+        let (layers, tensors) = (description.model.layers, weights.tensors.len());
         if layers > tensors {
             let problem = format!("num_hidden_layers is {layers}, and the files have only {tensors} tensors");
             return Err(Error::config(config.display().to_string(), problem));
@@ -236,7 +236,6 @@ impl Pretrained {
         })
     }
 
-    /// Its `tokenizer.json`, if it has one.
     fn tokenizer_json(&self) -> Result<Option<Vec<u8>>> {
         files::read_up_to(TOKENIZER_BYTES, &self.directory.join(TOKENIZER))
     }

@@ -11,6 +11,7 @@ use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 
 pub use self::step::{Step, Submitted};
+pub(super) use self::validate::Batches;
 use crate::checkpoint::{Checkpoint, Contents, State, fingerprint, folder};
 use crate::config::RunConfig;
 use crate::cost::{Flops, Memory};

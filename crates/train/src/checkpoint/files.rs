@@ -18,7 +18,7 @@ const SEPARATOR: &str = "  ";
 /// A checkpoint's directory.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
     digests: Digests,
 }
 
@@ -65,10 +65,6 @@ impl Files {
         })?;
         let digests = read(bytes).ok_or_else(|| damaged(directory, DIGESTS, "it is damaged"))?;
         Ok(Self { directory: directory.to_owned(), digests })
-    }
-
-    pub(super) fn directory(&self) -> &Path {
-        &self.directory
     }
 
     /// The path of a file, if the file is unchanged.

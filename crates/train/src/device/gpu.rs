@@ -33,7 +33,6 @@ pub(super) fn by_name(name: &str, number: Option<usize>) -> Option<Result<Device
     Some(present(name, kind).and_then(|all| opened(&all)))
 }
 
-/// The driver's name for the device.
 pub(super) fn model(device: &Device) -> Option<String> {
     device.identity().map(|identity| identity.name)
 }

@@ -53,17 +53,13 @@ impl KeyValues {
 
     /// Adds one block's keys and values, and returns all of them.
     fn append(&mut self, block: usize, keys: Tensor<4>, values: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
-        let joined = match self.0.get(block) {
-            Some((old_keys, old_values)) => (
-                Tensor::cat(vec![old_keys.clone(), keys], 2),
-                Tensor::cat(vec![old_values.clone(), values], 2),
-            ),
+        let joined = match self.0.get(block).cloned() {
+            Some((old_keys, old_values)) => {
+                (Tensor::cat(vec![old_keys, keys], 2), Tensor::cat(vec![old_values, values], 2))
+            }
             None => (keys, values),
         };
-        match self.0.get_mut(block) {
-            Some(pair) => *pair = joined.clone(),
-            None => self.0.push(joined.clone()),
-        }
+        self.0.splice(block..(block + 1).min(self.0.len()), [joined.clone()]);
         joined
     }
 }
@@ -88,7 +84,6 @@ impl Attention {
         }
     }
 
-    /// Its adapters.
     pub(super) fn adapters(&self) -> impl Iterator<Item = &Lora> {
         self.qkv_lora.iter().chain(&self.out_lora)
     }

@@ -38,7 +38,6 @@ impl Mlp {
         }
     }
 
-    /// Its adapters.
     pub(super) fn adapters(&self) -> impl Iterator<Item = &Lora> {
         self.up_lora.iter().chain(&self.down_lora)
     }

@@ -11,7 +11,6 @@ impl Uniform {
         Self(seed)
     }
 
-    /// 64 random bits.
     pub(crate) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -129,7 +129,6 @@ impl Architecture {
         found.ok_or_else(|| format!("model_type is {model_type}, and must be one of {known}"))
     }
 
-    /// The architecture of a shape.
     pub(crate) fn from_shape(model: &ModelConfig) -> Result<Self> {
         if model.activation == Activation::Gelu {
             let problem = "gelu: no architecture of the Hugging Face libraries has RMSNorm, rotary positions and a \

@@ -32,17 +32,24 @@ impl Tensors {
     /// # Panics
     /// If the batch does not have these rows.
     pub fn from_rows(batch: &Batch, rows: Range<usize>, scope: Scope, device: &Device) -> Self {
-        let mut planes = Planes { values: Vec::new(), count: 0, rows, length: batch.seq_len() };
-        planes.push(batch.ids(), batch.width(), 0);
-        planes.push(batch.ids(), batch.width(), 1);
+        let (length, width, mut values) = (batch.seq_len(), batch.width(), Vec::new());
+        // Adds a value for each input, of rows that are `width` wide and begin at `from`.
+        let mut push = |all: &[u32], width: usize, from: usize| {
+            let of_rows = rows.clone().flat_map(|row| &all[row * width + from..][..length]);
+            values.extend(of_rows.map(|&value| value as i32));
+        };
+        push(batch.ids(), width, 0);
+        push(batch.ids(), width, 1);
         let masked = batch.is_padded() || batch.is_masked() || scope == Scope::Document;
         if masked {
-            planes.push(&counted(batch, scope), batch.seq_len(), 0);
+            push(&counted(batch, scope), length, 0);
         }
         if scope == Scope::Document {
-            planes.push(&batch.position_ids(), batch.width(), 0);
+            push(&batch.position_ids(), width, 0);
         }
-        let planes = planes.upload(device);
+        let count = 2 + usize::from(masked) + usize::from(scope == Scope::Document);
+        let values = TensorData::new(values, [count, rows.len(), length]);
+        let planes = Tensor::<3, Int>::from_data(values, device);
         let plane = |at: usize| planes.clone().slice_dim(0, at..at + 1).squeeze_dim::<2>(0);
         Self {
             inputs: plane(0),
@@ -62,28 +69,4 @@ fn counted(batch: &Batch, scope: Scope) -> Vec<u32> {
         counted[row * length..][ids.start - 1..ids.end - 1].fill(1);
     }
     counted
-}
-
-/// Numbers for each input of some rows, `[count, rows, length]`.
-struct Planes {
-    values: Vec<i32>,
-    count: usize,
-    rows: Range<usize>,
-    length: usize,
-}
-
-impl Planes {
-    /// Adds `length` values of each row, beginning at `from`, of rows that are `width` wide.
-    fn push(&mut self, values: &[u32], width: usize, from: usize) {
-        for row in self.rows.clone() {
-            let values = &values[row * width + from..][..self.length];
-            self.values.extend(values.iter().map(|&value| value as i32));
-        }
-        self.count += 1;
-    }
-
-    fn upload(self, device: &Device) -> Tensor<3, Int> {
-        let shape = [self.count, self.rows.len(), self.length];
-        Tensor::from_data(TensorData::new(self.values, shape), device)
-    }
 }

@@ -40,7 +40,6 @@ struct Round<T> {
 }
 
 impl Member {
-    /// All ranks of a group.
     pub(super) fn all(ranks: usize) -> impl Iterator<Item = Self> {
         let group = Arc::new(Group { bytes: Exchange::new(ranks), numbers: Exchange::new(ranks) });
         (0..ranks).map(move |rank| Self { rank, group: group.clone() })

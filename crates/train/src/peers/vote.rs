@@ -92,9 +92,6 @@ impl<S> Decision<S> {
 
 impl Peers {
     /// Gives this rank's vote, or its failure, and returns the decision of all. Blocks until all ranks have called it.
-    ///
-    /// # Errors
-    /// As [`agree`](Self::agree). [`Error::Train`] if some ranks have batches and others have none left.
     pub(crate) fn vote(&self, mine: Result<Vote>) -> Result<Decision<Total>> {
         let all = match self.share(mine.as_ref().ok().cloned()) {
             Ok(all) => all,

@@ -32,7 +32,6 @@ impl WeightDtype {
         self.facts().0
     }
 
-    /// Its name in PyTorch.
     pub(super) fn in_torch(self) -> &'static str {
         self.facts().1
     }

@@ -40,7 +40,6 @@ pub struct Origin {
     pub(super) positions: usize,
     /// The ids that end a text.
     pub(super) ends: Vec<u32>,
-    /// `config.json`.
     pub(super) config: Map<String, Value>,
     /// `generation_config.json`; empty if it has none.
     pub(super) generation: Map<String, Value>,

@@ -68,7 +68,6 @@ pub(super) fn is_empty(directory: &Path) -> io::Result<bool> {
     Ok(entries(directory)?.iter().all(|name| is_partial(name)))
 }
 
-/// The names in a directory.
 fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
     fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.file_name().into())).collect()
 }

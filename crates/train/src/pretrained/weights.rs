@@ -30,7 +30,7 @@ struct Index {
 
 /// The place of a tensor.
 #[derive(Clone, Debug)]
-struct Stored {
+pub(super) struct Stored {
     file: usize,
     /// Its first byte in the file, and the number of its bytes.
     from: u64,
@@ -52,7 +52,7 @@ impl Stored {
 #[derive(Debug)]
 pub(super) struct Weights {
     files: Vec<PathBuf>,
-    tensors: BTreeMap<String, Stored>,
+    pub(super) tensors: BTreeMap<String, Stored>,
 }
 
 impl Weights {
@@ -144,11 +144,6 @@ impl Weights {
         Err(refused(&self.files[head.file], problem))
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.tensors.len()
-    }
-
-    /// Reads one tensor.
     pub(super) fn read(&self, name: &str) -> Result<Vec<f32>> {
         let Some(stored) = self.tensors.get(name) else {
             return Err(Error::Train(format!("there is no tensor {name}")));

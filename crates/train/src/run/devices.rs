@@ -17,9 +17,6 @@ pub(super) fn for_rank(config: &RunConfig, world: World) -> RunConfig {
 }
 
 /// The configs of all ranks of this process.
-///
-/// # Errors
-/// [`Error::Config`] if there are several devices and several processes, or lanes and rows that the devices cannot share.
 pub(super) fn for_ranks(config: &RunConfig) -> Result<Vec<RunConfig>> {
     let size = config.train.device_count();
     if size > 1 {

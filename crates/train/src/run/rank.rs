@@ -62,7 +62,6 @@ impl Rank {
         Self { peers, ..self.clone() }
     }
 
-    /// The config of this rank alone.
     fn own(&self, config: &RunConfig) -> RunConfig {
         for_rank(config, self.peers.world())
     }

@@ -17,9 +17,6 @@ use crate::peers::Peers;
 use millstream::error::{Error, Result};
 
 /// Trains `rank`'s run on all devices of its config.
-///
-/// # Errors
-/// Those of a run; [`Error::Config`] if there are several devices and several processes.
 pub(super) async fn train(
     rank: Rank,
     observer: &mut dyn Observer,

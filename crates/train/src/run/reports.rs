@@ -101,7 +101,6 @@ impl<'a> Reports<'a> {
         written
     }
 
-    /// Reports a validation.
     pub(super) fn validation(&mut self, validation: &Validation) -> Result<()> {
         let step = validation.step;
         // An earlier session may have written it before it was cut off.

@@ -22,7 +22,7 @@ use crate::directory::{RunDirectory, RunLog};
 use crate::events::{End, Observer, Outcome, Validation};
 use crate::model::LanguageModel;
 use crate::peers::{Decision, Request};
-use crate::trainer::{Step, Submitted, Trainer};
+use crate::trainer::{Batches, Step, Submitted, Trainer};
 use millstream::batch::Batch;
 use millstream::error::{Error, Result, ResumeFrom};
 use millstream::loader::Watch;
@@ -37,19 +37,14 @@ const MOST_WITHOUT_TARGETS: u32 = 1000;
 ///
 /// # Errors
 /// As [`run`](crate::run()).
-pub async fn drive<M, S, V>(
+pub async fn drive<M: LanguageModel, V: Stream<Item = Result<Batch>> + Unpin>(
     trainer: Trainer<M>,
     directory: &RunDirectory,
-    batches: S,
+    batches: impl Stream<Item = Result<Batch>> + Unpin,
     held_out: impl AsyncFnMut() -> Result<Option<V>>,
     observer: &mut dyn Observer,
     stop: impl Future<Output = ()>,
-) -> Result<Outcome>
-where
-    M: LanguageModel,
-    S: Stream<Item = Result<Batch>> + Unpin,
-    V: Stream<Item = Result<Batch>> + Unpin,
-{
+) -> Result<Outcome> {
     let config = trainer.config().clone();
     Session::open(trainer, &config, directory, None, observer, held_out)?.run(batches, stop).await
 }
@@ -62,10 +57,7 @@ enum Next {
 }
 
 /// The next batch, unless `stop` is ready. `stop` is polled first, so that batches that are always ready cannot hide it.
-async fn next_or_stop<S>(batches: &mut S, stop: Pin<&mut impl Future<Output = ()>>) -> Next
-where
-    S: Stream<Item = Result<Batch>> + Unpin,
-{
+async fn next_or_stop(batches: &mut impl Batches, stop: Pin<&mut impl Future<Output = ()>>) -> Next {
     match select(stop, batches.next()).await {
         Either::Left(_) => Next::Stop,
         Either::Right((Some(batch), _)) => Next::Batch(batch),
@@ -84,7 +76,6 @@ pub(super) struct Session<'a, M, H> {
     accumulate: usize,
     directory: RunDirectory,
     reports: Reports<'a>,
-    /// Opens the held-out batches.
     held_out: H,
     /// The step that the session began after.
     began: u64,
@@ -95,12 +86,7 @@ pub(super) struct Session<'a, M, H> {
     can_validate: bool,
 }
 
-impl<'a, M, V, H> Session<'a, M, H>
-where
-    M: LanguageModel,
-    V: Stream<Item = Result<Batch>> + Unpin,
-    H: AsyncFnMut() -> Result<Option<V>>,
-{
+impl<'a, M: LanguageModel, V: Batches, H: AsyncFnMut() -> Result<Option<V>>> Session<'a, M, H> {
     /// Opens the run's log. `config` is of the whole run, where the trainer has that of its rank. `watch` is of the loader,
     /// if the batches come from one.
     pub(super) fn open(
@@ -149,10 +135,11 @@ where
     }
 
     /// Trains until the steps or the data end, or `stop` is ready.
-    pub(super) async fn run<S>(mut self, batches: S, stop: impl Future<Output = ()>) -> Result<Outcome>
-    where
-        S: Stream<Item = Result<Batch>> + Unpin,
-    {
+    pub(super) async fn run(
+        mut self,
+        batches: impl Batches,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Outcome> {
         let (mut stop, peers) = (pin!(stop), self.trainer.peers().clone());
         let end = self.steps(batches, stop.as_mut()).await;
         peers.note_failure(match end {
@@ -162,10 +149,11 @@ where
     }
 
     /// Does all steps, and returns why there are no more.
-    async fn steps<S>(&mut self, mut batches: S, mut stop: Pin<&mut impl Future<Output = ()>>) -> Result<End>
-    where
-        S: Stream<Item = Result<Batch>> + Unpin,
-    {
+    async fn steps(
+        &mut self,
+        mut batches: impl Batches,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<End> {
         let config = self.trainer.config().train.clone();
         let (mut is_last, mut without_targets) = (false, 0);
         // The earlier session may have been stopped before the validation of its last step.
@@ -219,15 +207,12 @@ where
     }
 
     /// Awaits the batches of a step, and adds the time spent waiting to `waited`.
-    async fn collect<S>(
+    async fn collect(
         &mut self,
-        batches: &mut S,
+        batches: &mut impl Batches,
         mut stop: Pin<&mut impl Future<Output = ()>>,
         waited: &mut Duration,
-    ) -> Result<(Vec<Batch>, Request)>
-    where
-        S: Stream<Item = Result<Batch>> + Unpin,
-    {
+    ) -> Result<(Vec<Batch>, Request)> {
         let mut collected = Vec::with_capacity(self.accumulate);
         while collected.len() < self.accumulate {
             match self.next(batches, stop.as_mut(), waited).await? {
@@ -266,15 +251,12 @@ where
 
     /// Awaits the next batch. If it is not ready, the queued step is finished first: until then the device has work, and
     /// nothing waits for the batch.
-    async fn next<S>(
+    async fn next(
         &mut self,
-        batches: &mut S,
+        batches: &mut impl Batches,
         mut stop: Pin<&mut impl Future<Output = ()>>,
         waited: &mut Duration,
-    ) -> Result<Next>
-    where
-        S: Stream<Item = Result<Batch>> + Unpin,
-    {
+    ) -> Result<Next> {
         let began = Instant::now();
         let ready = poll_immediate(pin!(next_or_stop(batches, stop.as_mut()))).await;
         *waited += began.elapsed();

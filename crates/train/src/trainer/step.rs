@@ -90,9 +90,6 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     /// Tells the peers that this rank has no batches, or has failed, so that there is no step.
-    ///
-    /// # Errors
-    /// The error of `request`; [`Error::Peer`] if another rank has failed.
     pub(crate) fn decline<S>(&mut self, request: Result<Request>) -> Result<Decision<S>> {
         let decision = self.decide(request.map(Vote::without_batches))?;
         decision.and_then(|_| unreachable!("there is no step if a rank wants none"))

@@ -44,9 +44,6 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     /// Checks that the parameters of all ranks are equal, bit for bit, after the same step.
-    ///
-    /// # Errors
-    /// [`Error::Train`] on rank 0 if they are not, and [`Error::Peer`] on the others.
     pub(crate) fn check_equal(&self) -> Result<()> {
         if self.peers.is_alone() {
             return Ok(());
@@ -64,9 +61,6 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     /// Where the data continues for all ranks; `None` before the first step.
-    ///
-    /// # Errors
-    /// [`Error::Merge`] if the ranks' cursors are not of the same batch.
     pub(crate) fn whole_cursor(&self) -> Result<Option<Cursor>> {
         if self.peers.is_alone() {
             return Ok(self.cursor.clone());

@@ -18,6 +18,11 @@ use crate::peers::Decision;
 use millstream::batch::Batch;
 use millstream::error::Result;
 
+/// A stream of batches.
+pub(crate) trait Batches: Stream<Item = Result<Batch>> + Unpin {}
+
+impl<S: Stream<Item = Result<Batch>> + Unpin> Batches for S {}
+
 /// A rank's status after each batch. All ranks stop when one does not go on.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
 enum Status {
@@ -36,22 +41,19 @@ impl<M: LanguageModel> Trainer<M> {
     ///
     /// # Errors
     /// The errors of the batches and of [`step`](Self::step).
-    pub async fn validate<S>(&mut self, batches: S) -> Result<Option<Validation>>
-    where
-        S: Stream<Item = Result<Batch>> + Unpin,
-    {
+    pub async fn validate(
+        &mut self,
+        batches: impl Stream<Item = Result<Batch>> + Unpin,
+    ) -> Result<Option<Validation>> {
         self.validate_until(batches, pin!(pending())).await?.step()
     }
 
     /// As [`validate`](Self::validate), unless `stop` gets ready on a rank while it awaits a batch.
-    pub(crate) async fn validate_until<S>(
+    pub(crate) async fn validate_until(
         &mut self,
-        batches: S,
+        batches: impl Batches,
         stop: Pin<&mut impl Future<Output = ()>>,
-    ) -> Result<Decision<Validation>>
-    where
-        S: Stream<Item = Result<Batch>> + Unpin,
-    {
+    ) -> Result<Decision<Validation>> {
         let mut own = OwnValidation::default();
         let ended = self.own_validation(batches, stop, &mut own).await;
         if let Some(rank) = self.peers.agree(ended)? {
@@ -78,15 +80,12 @@ impl<M: LanguageModel> Trainer<M> {
     }
 
     /// Adds up the losses on this process's share of the batches. Returns the rank that was asked to stop, if any.
-    async fn own_validation<S>(
+    async fn own_validation(
         &self,
-        mut batches: S,
+        mut batches: impl Batches,
         mut stop: Pin<&mut impl Future<Output = ()>>,
         own: &mut OwnValidation,
-    ) -> Result<Option<usize>>
-    where
-        S: Stream<Item = Result<Batch>> + Unpin,
-    {
+    ) -> Result<Option<usize>> {
         let (model, device) = (self.model().valid(), self.device.clone().inner());
         for number in 0..self.config.train.validation_batches {
             // `stop` is polled first, so that batches that are always ready cannot hide it.

@@ -174,7 +174,6 @@ struct Saved<'a> {
 }
 
 impl Head<'_> {
-    /// The factor of the scores.
     fn factor(&self) -> f32 {
         (self.shape.head as f32).powf(-0.5)
     }

@@ -2,7 +2,6 @@
 
 use gemm::{Parallelism, gemm};
 
-/// A matrix in a slice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Matrix<'a> {
     numbers: &'a [f32],
