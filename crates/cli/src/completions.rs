@@ -2,7 +2,7 @@
 
 use clap::{Args, Command, CommandFactory};
 use clap_complete::{Shell, generate};
-use serde::Serialize;
+use serde_json::json;
 
 use super::{NAME, print_json, print_text};
 use millstream::Result;
@@ -22,18 +22,12 @@ pub(super) struct CompletionsArgs {
     shell: Shell,
 }
 
-#[derive(Serialize)]
-struct Completions {
-    shell: String,
-    script: String,
-}
-
 pub(super) fn run(args: &CompletionsArgs, json: bool) -> Result<()> {
     let mut script = Vec::new();
     generate(args.shell, &mut visible(), NAME, &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     if json {
-        return print_json(&Completions { shell: args.shell.to_string(), script });
+        return print_json(&json!({ "shell": args.shell.to_string(), "script": script }));
     }
     print_text(&script)
 }

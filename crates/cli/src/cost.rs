@@ -22,7 +22,6 @@ pub(super) fn parameters(count: f64) -> String {
     format!("{:.1} {name}", count / unit)
 }
 
-/// The name of a precision in a config.
 pub(super) fn precision(precision: Precision) -> String {
     format!("{precision:?}").to_lowercase()
 }

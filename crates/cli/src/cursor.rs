@@ -103,7 +103,6 @@ impl Shown {
         }
     }
 
-    /// The text for people.
     fn lines(&self) -> String {
         let Self { batch, turn, lanes, known_lanes, digest, sources, history } = self;
         let known = known_lanes.len();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use futures::StreamExt;
-use serde::Serialize;
+use serde_json::json;
 
 use super::failure::Failure;
 use super::words::count;
@@ -44,19 +44,6 @@ pub(super) struct DigestArgs {
     cursor_at: Option<Vec<String>>,
 }
 
-#[derive(Serialize)]
-struct Each {
-    batch: u64,
-    digest: String,
-}
-
-#[derive(Serialize)]
-struct Total {
-    batches: u64,
-    tokens: u64,
-    digest: String,
-}
-
 pub(super) async fn run(args: DigestArgs, json: bool) -> Result<(), Failure> {
     let save = args.cursor_at.as_deref().map(cursor_at).transpose()?;
     save.iter().try_for_each(|(_, path)| check_target(path))?;
@@ -82,8 +69,11 @@ pub(super) async fn run(args: DigestArgs, json: bool) -> Result<(), Failure> {
         let digest = batch.digest();
         total.update(digest.as_bytes());
         if args.each {
-            let each = Each { batch: batch.number(), digest: digest.to_string() };
-            if json { print_json(&each)? } else { print_line(&format!("{:>8}  {digest}", each.batch))? }
+            let (number, digest) = (batch.number(), digest.to_string());
+            match json {
+                true => print_json(&json!({ "batch": number, "digest": digest }))?,
+                false => print_line(&format!("{number:>8}  {digest}"))?,
+            }
         }
         batches += 1;
         tokens += batch.tokens() as u64;
@@ -96,14 +86,12 @@ pub(super) async fn run(args: DigestArgs, json: bool) -> Result<(), Failure> {
         let problem = format!("not saved: there are only {}, not {at}", count(batches, "batch"));
         return Err(Error::Cursor { path, problem }.into());
     }
-    let total = Total { batches, tokens, digest: total.finalize().to_string() };
-    if json {
-        print_json(&total)?;
-    } else {
-        let (batches, tokens) = (count(total.batches, "batch"), count(total.tokens, "token"));
-        print_line(&format!("{}  {batches}, {tokens}", total.digest))?;
-    }
-    Ok(())
+    let digest = total.finalize().to_string();
+    let printed = match json {
+        true => print_json(&json!({ "batches": batches, "tokens": tokens, "digest": digest })),
+        false => print_line(&format!("{digest}  {}, {}", count(batches, "batch"), count(tokens, "token"))),
+    };
+    printed.map_err(Failure::from)
 }
 
 fn cursor_at(values: &[String]) -> Result<(u64, PathBuf), Failure> {

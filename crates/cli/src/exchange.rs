@@ -23,7 +23,6 @@ you train. In MosaicML's shards each sample is a document, and its tokens are an
 pub(super) const EXPORT_HELP: &str = "\
 Example: millstream export shards --to megatron --eos '<|endoftext|>' -o corpus.bin";
 
-/// A format that can be imported.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ImportFormat {
     /// Ids and nothing else. A token ends each document.
@@ -34,7 +33,6 @@ enum ImportFormat {
     Mds,
 }
 
-/// A format that can be exported.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
     /// Ids and nothing else. A token ends each document.
@@ -135,7 +133,6 @@ async fn tokenizer(path: &Path) -> Result<std::sync::Arc<dyn Tokenizer>> {
     open_tokenizer(&Config::default().with_tokenizer(TokenizerConfig::file(path))).await
 }
 
-/// The id of a token by its name.
 fn id(token: Option<&str>, tokenizer: &dyn Tokenizer) -> Result<Option<u32>> {
     let Some(token) = token else { return Ok(None) };
     let id = tokenizer.id(token);

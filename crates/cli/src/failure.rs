@@ -143,7 +143,6 @@ fn is_unread(error: &Error) -> bool {
         if path == Path::new(STANDARD_OUTPUT_NAME) && source.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Prints the object of a failure.
 fn report(kind: &str, message: &str, code: u8, fields: Map<String, Value>) {
     let mut error =
         Map::from_iter([("kind".to_owned(), kind.into()), ("message".to_owned(), message.into())]);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
 
 use super::failure::Failure;
 use super::settings::Settings;
@@ -82,13 +82,11 @@ pub(super) struct GenerateArgs {
     settings: Settings,
 }
 
-/// Parses a temperature.
 fn temperature(text: &str) -> std::result::Result<f64, String> {
     let valid = text.parse().ok().filter(|value: &f64| *value >= 0.0 && value.is_finite());
     valid.ok_or_else(|| "give a number that is at least 0, such as 0.8".to_owned())
 }
 
-/// Parses a probability.
 fn probability(text: &str) -> std::result::Result<f64, String> {
     let valid = text.parse().ok().filter(|value: &f64| *value > 0.0 && *value <= 1.0);
     valid.ok_or_else(|| "give a number that is more than 0 and at most 1, such as 0.95".to_owned())
@@ -100,12 +98,6 @@ impl GenerateArgs {
         let config = RunDirectory::open(&self.model).ok().map(|run| run.config_path());
         Written { config, settings: self.settings.clone(), has_at: true }
     }
-}
-
-#[derive(Serialize)]
-struct Generated<'a> {
-    prompt: &'a str,
-    text: String,
 }
 
 /// A model with its config and tokenizer.
@@ -200,7 +192,7 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<(), Failure> {
     if json {
         let text = complete(&loaded.model, tokenizer, prompt, &sampling, |_| Ok(()))?;
         drop(slow);
-        return Ok(print_json(&Generated { prompt, text })?);
+        return Ok(print_json(&json!({ "prompt": prompt, "text": text }))?);
     }
     // Print nothing before the first piece is there, so that errors come first.
     let mut begun = false;

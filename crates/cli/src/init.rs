@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
 
 use super::words::{bytes, count};
 use super::{RunConfig, hint, print_json, print_line, print_text, progress};
@@ -66,19 +66,6 @@ pub(super) struct InitArgs {
     part: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Report {
-    /// Where it is; none if it was printed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    config: Option<PathBuf>,
-    sources: usize,
-    text_bytes: u64,
-    documents: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    toml: Option<String>,
-    next: Vec<String>,
-}
-
 pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
     let output = &args.output;
     let is_printed = output.as_os_str() == "-";
@@ -93,16 +80,14 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
     let toml = text::toml(&parts, size, &ids, output);
     RunConfig::from_toml(&toml)?;
     drop(slow);
-    let mut report = Report {
-        config: None,
-        sources: parts.len(),
-        text_bytes: size.text,
-        documents: size.documents,
-        toml: None,
-        next: Vec::new(),
-    };
+    let (sources, text, documents) = (parts.len(), size.text, size.documents);
+    if is_printed && !json {
+        return print_text(&toml);
+    }
+    let mut report = json!({ "sources": sources, "text_bytes": text, "documents": documents, "next": [] });
     if is_printed {
-        return if json { print_json(&Report { toml: Some(toml), ..report }) } else { print_text(&toml) };
+        report["toml"] = json!(toml);
+        return print_json(&report);
     }
     if args.force {
         write_atomically(output, toml.as_bytes())?;
@@ -117,17 +102,18 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
     ];
     let next = next.iter().filter(|(command, _)| *command != "train" || cfg!(feature = "train"));
     let said = |command: &str| hint::command(command.split(' ').chain([&*name]));
-    report.next = next.clone().map(|(command, _)| said(command)).collect();
+    let commands: Vec<String> = next.clone().map(|(command, _)| said(command)).collect();
     if json {
-        return print_json(&Report { config: Some(output.clone()), ..report });
+        (report["config"], report["next"]) = (json!(name), json!(commands));
+        return print_json(&report);
     }
     print_line(&format!(
         "wrote {name}: {}, about {} of text in about {}",
-        count(report.sources as u64, "source"),
-        bytes(report.text_bytes),
-        count(report.documents, "document")
+        count(sources as u64, "source"),
+        bytes(text),
+        count(documents, "document")
     ))?;
-    let lines = next.zip(&report.next).map(|((_, what), command)| format!("{what:22}{command}"));
+    let lines = next.zip(&commands).map(|((_, what), command)| format!("{what:22}{command}"));
     print_line(&lines.collect::<Vec<_>>().join("\n"))
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use futures::StreamExt;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 mod check;
 mod mask;
@@ -79,28 +79,6 @@ pub(super) struct InspectArgs {
     /// Prove that the model's own turns are learned from, all of them and nothing else.
     #[arg(long, requires = "mask")]
     check: bool,
-}
-
-#[derive(Serialize)]
-struct Shown<'a> {
-    batch: u64,
-    ids: Vec<&'a [u32]>,
-    pieces: Vec<ShownPiece>,
-    /// Rows of 0 and 1, one for each id.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mask: Option<Vec<Vec<u8>>>,
-}
-
-#[derive(Serialize)]
-struct ShownPiece {
-    row: u32,
-    from: u32,
-    to: u32,
-    path: String,
-    line: u64,
-    byte: u64,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    columns: BTreeMap<String, ColumnValue>,
 }
 
 pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
@@ -214,22 +192,27 @@ fn is_of_another_stream(error: &Error) -> bool {
     }
 }
 
-fn shown(batch: &Batch, with_mask: bool) -> Shown<'_> {
-    let piece = |piece: &Piece| ShownPiece {
-        row: piece.row,
-        from: piece.from,
-        to: piece.to,
-        path: batch.path(piece).display().to_string(),
-        line: batch.line(piece),
-        byte: piece.position.byte,
-        columns: batch.columns(piece).map(|(name, value)| (name.to_owned(), value.clone())).collect(),
+/// The batch for scripts. Its mask has a row of 0 and 1 for each row of ids.
+fn shown(batch: &Batch, with_mask: bool) -> Value {
+    let piece = |piece: &Piece| {
+        let (path, line) = (batch.path(piece).display().to_string(), batch.line(piece));
+        let Piece { row, from, to, position, .. } = piece;
+        let mut shown = json!({
+            "row": row, "from": from, "to": to, "path": path, "line": line, "byte": position.byte,
+        });
+        let columns: BTreeMap<&str, &ColumnValue> = batch.columns(piece).collect();
+        if !columns.is_empty() {
+            shown["columns"] = json!(columns);
+        }
+        shown
     };
-    Shown {
-        batch: batch.number(),
-        ids: (0..batch.rows()).map(|row| batch.row(row)).collect(),
-        pieces: batch.pieces().iter().map(piece).collect(),
-        mask: with_mask.then(|| mask::rows(batch)),
+    let ids: Vec<&[u32]> = (0..batch.rows()).map(|row| batch.row(row)).collect();
+    let pieces: Vec<Value> = batch.pieces().iter().map(piece).collect();
+    let mut shown = json!({ "batch": batch.number(), "ids": ids, "pieces": pieces });
+    if with_mask {
+        shown["mask"] = json!(mask::rows(batch));
     }
+    shown
 }
 
 /// The beginning of a text in quotes, with unprintable characters escaped.

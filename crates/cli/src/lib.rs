@@ -77,10 +77,8 @@ pub use program::Program;
 use settings::Settings;
 use telemetry::{Finish, Telemetry, TelemetryArgs};
 
-/// The program's name.
 const NAME: &str = "millstream";
 
-/// What it does.
 const ABOUT: &str = match cfg!(feature = "train") {
     true => "Turn text into training batches, and train a language model on them",
     false => "Turn text into training batches",
@@ -368,9 +366,14 @@ fn block_too_long_files() {
     }
 }
 
+/// How many threads can run at once.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
 /// A runtime on all cores. It keeps its threads, because a busy system may refuse new ones.
 fn runtime() -> Result<Runtime> {
-    let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let workers = cores();
     threads::check(workers + threads::LEAST)?;
     let mut builder = Builder::new_multi_thread();
     builder.enable_all().worker_threads(workers).thread_keep_alive(KEPT_ALIVE);
@@ -454,11 +457,19 @@ fn execute(args: Args) -> ExitCode {
     })
 }
 
-/// Prints one line of JSON.
 fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    let line =
-        serde_json::to_string(value).map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e.into()))?;
+    let line = serde_json::to_string(value).map_err(unwritten)?;
     print_text(&format!("{line}\n"))
+}
+
+/// A value as JSON, which a path that is not UTF-8 cannot be.
+#[cfg(feature = "train")]
+fn as_json(value: &impl serde::Serialize) -> Result<serde_json::Value> {
+    serde_json::to_value(value).map_err(unwritten)
+}
+
+fn unwritten(e: serde_json::Error) -> Error {
+    Error::io(STANDARD_OUTPUT_NAME, "write", e.into())
 }
 
 /// Prints that `output` was written: to standard error if `output` is standard output.
@@ -471,7 +482,6 @@ fn print_written(output: &Path, value: &impl serde::Serialize, line: &str, json:
     Ok(())
 }
 
-/// Prints a line for people.
 fn print_line(line: &str) -> Result<()> {
     print_text(&format!("{}\n", terminal::shown(line)))
 }

@@ -37,7 +37,7 @@ pub(super) fn init(telemetry: &Telemetry, is_aside: bool) {
         .without_time()
         // They would be printed to the output that has just failed.
         .log_internal_errors(false);
-    let trace = telemetry.trace().cloned().map(|trace| trace.with_filter(Trace::filter()));
+    let trace = telemetry.trace.clone().map(|trace| trace.with_filter(Trace::filter()));
     let subscriber = tracing_subscriber::registry().with(log.with_filter(filter)).with(trace);
     subscriber.init();
 }

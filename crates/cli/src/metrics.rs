@@ -12,8 +12,6 @@ use tokio::net::TcpListener;
 use millstream::loader::Watch;
 use millstream::meter::prometheus::Text;
 use millstream::{Error, Result};
-#[cfg(feature = "train")]
-use millstream_train::{StepReport, Validation};
 
 use super::progress;
 
@@ -76,16 +74,10 @@ impl Metrics {
         self.state().watch = Some(watch);
     }
 
-    /// Serves the report of a step.
+    /// Lets `update` change the reports of training that are served.
     #[cfg(feature = "train")]
-    pub(super) fn step(&self, report: &StepReport) {
-        self.state().training.step(report);
-    }
-
-    /// Serves the report of a validation.
-    #[cfg(feature = "train")]
-    pub(super) fn validation(&self, validation: &Validation) {
-        self.state().training.validation(validation);
+    pub(super) fn training(&self, update: impl FnOnce(&mut Training)) {
+        update(&mut self.state().training);
     }
 
     fn state(&self) -> MutexGuard<'_, MetricsState> {

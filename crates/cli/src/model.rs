@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use serde_json::json;
 
 use super::generate::{date, open_alone};
-use super::settings::Settings;
+use super::settings::{Settings, byte_count};
 use super::words::count;
 use super::{Written, print_json, print_line, progress};
 use millstream::config::ByteCount;
@@ -56,7 +56,7 @@ pub(super) struct ExportArgs {
     dtype: WeightDtype,
 
     /// The largest file of weights. A larger model has several files, and an index.
-    #[arg(long, value_name = "SIZE", default_value = "5GiB", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "5GiB", value_parser = byte_count)]
     shard_size: ByteCount,
 
     /// Write only the adapters of a run with train.lora, as PEFT keeps them, instead of the model with them merged in.
@@ -76,26 +76,10 @@ impl ModelCommand {
     }
 }
 
-/// Parses the name of a type.
 fn dtype() -> impl TypedValueParser<Value = WeightDtype> {
     let types = WeightDtype::ALL;
     PossibleValuesParser::new(types.map(WeightDtype::name))
         .map(move |name| types.into_iter().find(|dtype| dtype.name() == name).unwrap_or_default())
-}
-
-/// Parses a number of bytes.
-fn size(text: &str) -> std::result::Result<ByteCount, String> {
-    let size = text.parse().ok().filter(|size: &ByteCount| size.0 > 0);
-    size.ok_or_else(|| "give a number of bytes that is at least 1, such as 2GiB".to_owned())
-}
-
-#[derive(Serialize)]
-struct Report {
-    output: PathBuf,
-    step: u64,
-    files: Vec<String>,
-    /// Why there is no tokenizer among them.
-    without_tokenizer: Option<&'static str>,
 }
 
 pub(super) async fn run(command: ModelCommand, json: bool) -> Result<()> {
@@ -148,23 +132,20 @@ async fn export(args: ExportArgs, json: bool) -> Result<()> {
     drop(slow);
     let why = "the run's tokenizer is not one of Hugging Face's, so there is no tokenizer.json";
     let without_tokenizer = export.tokenizer.is_none().then_some(why);
-    let what = if args.adapter { "the adapters" } else { "the model" };
     let step = checkpoint.state().step;
-    print(&Report { output: args.output, step, files, without_tokenizer }, what, json)
+    if json {
+        let (output, why) = (args.output.to_string_lossy(), without_tokenizer);
+        return print_json(
+            &json!({ "output": output, "step": step, "files": files, "without_tokenizer": why }),
+        );
+    }
+    without_tokenizer.iter().for_each(|why| progress::say(why));
+    let what = if args.adapter { "the adapters" } else { "the model" };
+    let (output, files) = (args.output.display(), count(files.len() as u64, "file"));
+    print_line(&format!("wrote {output}: {what} after step {step}, in {files}"))
 }
 
 /// A special token with its id.
 fn special<'a>(token: Option<&'a str>, tokenizer: &dyn Tokenizer) -> Option<(&'a str, u32)> {
     Some((token?, tokenizer.id(token?)?))
-}
-
-fn print(report: &Report, what: &str, json: bool) -> Result<()> {
-    if json {
-        return print_json(report);
-    }
-    if let Some(why) = report.without_tokenizer {
-        progress::say(why);
-    }
-    let (output, files) = (report.output.display(), count(report.files.len() as u64, "file"));
-    print_line(&format!("wrote {output}: {what} after step {}, in {files}", report.step))
 }

@@ -5,7 +5,6 @@
 
 use std::io::{Result, stderr, stdout};
 
-/// Writes to standard output.
 pub(super) fn to_stdout(bytes: &[u8]) -> Result<()> {
     write(stdout(), bytes)
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use clap::Args;
 use futures::FutureExt;
-use serde::Serialize;
+use serde_json::json;
 
 use super::progress::Progress;
 use super::stop::Words;
@@ -70,15 +70,6 @@ fn part(text: &str) -> Result<World, String> {
     }
 }
 
-#[derive(Serialize)]
-struct Done {
-    #[serde(flatten)]
-    prepared: Prepared,
-    seconds: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    verified: Option<bool>,
-}
-
 /// What was made in so many seconds, in words.
 fn made(prepared: &Prepared, seconds: f64) -> String {
     let Prepared { documents, skipped, text_bytes, tokens, .. } = prepared;
@@ -111,7 +102,6 @@ pub(super) async fn run(args: PrepareArgs, json: bool) -> Result<ExitCode> {
     finished(&args, &config, (prepared?, begun, world), stop, json).await
 }
 
-/// Shows how far it is.
 fn shown(bar: &Progress, begun: Instant) -> impl Fn(Prepared) + Send + Sync + 'static {
     let shown = bar.clone();
     let slow = Mutex::new(Some(progress::slow("preparing token shards")));
@@ -144,7 +134,11 @@ async fn finished(
         _ => false,
     };
     let (output, Prepared { splits, of, left_to_others, .. }) = (args.output.display(), prepared);
-    let done = Done { prepared, seconds, verified: args.verify.then_some(is_verified) };
+    let mut done = json!(prepared);
+    done["seconds"] = json!(seconds);
+    if args.verify {
+        done["verified"] = json!(is_verified);
+    }
     if prepared.is_stopped || is_whole && is_verified != args.verify {
         let so_far = match of {
             0 => "nothing is done yet".to_owned(),

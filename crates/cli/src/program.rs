@@ -30,13 +30,11 @@ pub(super) fn start(program: Program) -> &'static Program {
     PROGRAM.get_or_init(|| program)
 }
 
-/// How the program was started.
 pub(super) fn program() -> &'static Program {
     PROGRAM.get_or_init(Program::default)
 }
 
 impl Program {
-    /// The arguments after the name.
     pub(super) fn arguments(&self) -> impl Iterator<Item = &OsString> {
         self.args.iter().skip(1)
     }

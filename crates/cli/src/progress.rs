@@ -33,7 +33,6 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes whole lines above the line of progress.
 fn write_above(lines: &[u8]) -> io::Result<()> {
     let drawn = lock(&DRAWN);
     match drawn.is_empty() {
@@ -42,7 +41,6 @@ fn write_above(lines: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Draws the line of progress anew.
 fn draw(line: String) {
     let mut drawn = lock(&DRAWN);
     if *drawn != line {
@@ -95,7 +93,6 @@ impl Progress {
         lock(&self.0).done
     }
 
-    /// Sets the number of steps.
     pub(super) fn set_steps(&self, of: u64) {
         lock(&self.0).of = of;
     }
@@ -111,7 +108,6 @@ impl Progress {
         draw(fitted(done, steps.of, steps.left(), messages, terminal::width()));
     }
 
-    /// Removes it.
     pub(super) fn clear(&self) {
         draw(String::new());
     }

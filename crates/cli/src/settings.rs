@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-/// The settings of a command.
+use millstream::config::ByteCount;
+
 #[derive(Clone, Debug, Args)]
 pub(super) struct Settings {
     /// Override a key of the config, for example --set pipeline.workers=4 or --set source.docs.epochs=2 for the source
@@ -24,4 +25,10 @@ fn key_value(text: &str) -> std::result::Result<String, String> {
         Some((key, _)) if !key.trim().is_empty() => Ok(text.to_owned()),
         _ => Err("a setting is key=value, such as train.steps=100".to_owned()),
     }
+}
+
+/// Parses a number of bytes that is not zero.
+pub(super) fn byte_count(text: &str) -> std::result::Result<ByteCount, String> {
+    let count = text.parse().ok().filter(|count: &ByteCount| count.0 > 0);
+    count.ok_or_else(|| "give a number of bytes that is at least 1, such as 1048576 or 64MiB".to_owned())
 }

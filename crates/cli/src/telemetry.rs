@@ -24,9 +24,10 @@ pub(super) struct TelemetryArgs {
 /// The trace file and the metrics of a run, if the options ask for them. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Telemetry {
-    trace: Option<Trace>,
+    pub(super) trace: Option<Trace>,
     address: Option<Address>,
-    metrics: Metrics,
+    /// They are served only if there is an address.
+    pub(super) metrics: Metrics,
 }
 
 impl Telemetry {
@@ -34,17 +35,6 @@ impl Telemetry {
     pub(super) fn open(args: &TelemetryArgs) -> Result<Self> {
         let trace = args.trace.as_ref().map(Trace::create).transpose()?;
         Ok(Self { trace, address: args.metrics_addr, metrics: Metrics::default() })
-    }
-
-    /// The trace, for the log's subscriber.
-    pub(super) fn trace(&self) -> Option<&Trace> {
-        self.trace.as_ref()
-    }
-
-    /// The metrics, served or not.
-    #[cfg(feature = "train")]
-    pub(super) fn metrics(&self) -> &Metrics {
-        &self.metrics
     }
 
     /// Begins to serve metrics, which are empty until a loader is watched.

@@ -20,7 +20,6 @@ pub(super) fn has_colors() -> bool {
     io::stderr().is_terminal() && takes_colors()
 }
 
-/// Whether standard output has colors.
 pub(super) fn output_has_colors() -> bool {
     io::stdout().is_terminal() && takes_colors()
 }

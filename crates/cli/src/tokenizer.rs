@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use serde_json::json;
 
 use super::words::count;
 use super::{ConfigArgs, print_written, progress};
@@ -48,13 +48,6 @@ pub(super) struct LearnArgs {
     output: PathBuf,
 }
 
-#[derive(Serialize)]
-struct Learned {
-    path: String,
-    vocab_size: usize,
-    seconds: f64,
-}
-
 pub(super) async fn run(command: TokenizerCommand, json: bool) -> Result<()> {
     match command {
         TokenizerCommand::Train(args) => train(args, json).await,
@@ -70,12 +63,9 @@ async fn train(args: LearnArgs, json: bool) -> Result<()> {
     let tokenizer = millstream::loader::learn_tokenizer(&config).await?;
     drop(slow);
     tokenizer.save(&args.output)?;
-    let learned = Learned {
-        path: args.output.display().to_string(),
-        vocab_size: millstream::tokenizer::Tokenizer::vocab_size(&tokenizer),
-        seconds: started.elapsed().as_secs_f64(),
-    };
-    let tokens = count(learned.vocab_size as u64, "token");
-    let line = format!("{}: {tokens}, learned in {:.1} s", learned.path, learned.seconds);
+    let (path, seconds) = (args.output.display().to_string(), started.elapsed().as_secs_f64());
+    let vocab_size = millstream::tokenizer::Tokenizer::vocab_size(&tokenizer);
+    let line = format!("{path}: {}, learned in {seconds:.1} s", count(vocab_size as u64, "token"));
+    let learned = json!({ "path": path, "vocab_size": vocab_size, "seconds": seconds });
     print_written(&args.output, &learned, &line, json)
 }

@@ -11,7 +11,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -77,21 +76,17 @@ impl Trace {
     fn count(&self, watch: &Watch) -> bool {
         let (meters, ts) = (watch.meters(), self.at(Instant::now()));
         let stages = meters.stages.iter();
-        let queued: Map<String, Value> =
-            stages.clone().map(|stage| (stage.stage.to_string(), stage.queued.into())).collect();
-        let workers = stages.filter(|stage| stage.workers > 0);
-        let workers: Map<String, Value> =
-            workers.map(|stage| (stage.stage.to_string(), stage.workers_busy.into())).collect();
+        let workers: Map<String, Value> = (stages.clone().filter(|stage| stage.workers > 0))
+            .map(|stage| (stage.stage.to_string(), stage.workers_busy.into()))
+            .collect();
         let bytes = json!({ "bytes": meters.bytes_in_flight });
-        let mut counters: Vec<(String, Value)> =
-            vec![("workers busy".to_owned(), workers.into()), ("bytes in flight".to_owned(), bytes)];
-        counters.extend(
-            queued.into_iter().map(|(stage, items)| (format!("queue of {stage}"), json!({ "items": items }))),
-        );
+        let totals = [("workers busy".to_owned(), workers.into()), ("bytes in flight".to_owned(), bytes)];
+        let queues =
+            stages.map(|stage| (format!("queue of {}", stage.stage), json!({ "items": stage.queued })));
         let mut state = self.state();
         let Some(file) = &mut state.file else { return false };
-        for (name, args) in counters {
-            file.push(&Event { name: &name, ph: "C", ts, dur: None, pid: 1, tid: None, args });
+        for (name, args) in totals.into_iter().chain(queues) {
+            file.push(&json!({ "name": name, "ph": "C", "ts": ts, "pid": 1, "args": args }));
         }
         true
     }
@@ -122,28 +117,12 @@ fn is_wanted(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && metadata.target() == TARGET
 }
 
-/// An event of the trace, with the format's keys.
-#[derive(Serialize)]
-struct Event<'a> {
-    name: &'a str,
-    ph: &'static str,
-    ts: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dur: Option<f64>,
-    pid: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tid: Option<u32>,
-    args: Value,
-}
-
-/// A span that is open.
 struct Open {
     row: Row,
     began: Instant,
     fields: Fields,
 }
 
-/// The fields of a span.
 #[derive(Default)]
 struct Fields {
     stage: String,
@@ -204,15 +183,10 @@ where
         let ended = Instant::now();
         let Some(span) = cx.span(&id) else { return };
         let Some(Open { row, began, fields }) = span.extensions_mut().remove::<Open>() else { return };
-        let event = Event {
-            name: span.name(),
-            ph: "X",
-            ts: self.at(began),
-            dur: Some(micros(ended - began)),
-            pid: 1,
-            tid: Some(row.tid()),
-            args: fields.others.into(),
-        };
+        let (ts, dur) = (self.at(began), micros(ended - began));
+        let event = json!({
+            "name": span.name(), "ph": "X", "ts": ts, "dur": dur, "pid": 1, "tid": row.tid(), "args": fields.others,
+        });
         let mut state = self.state();
         if let Some(file) = &mut state.file {
             file.push(&event);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
 
 use super::bench::peak_rss_bytes;
 use super::cost::speed;
@@ -13,7 +13,7 @@ use super::settings::Settings;
 use super::stop::Words;
 use super::telemetry::{Telemetry, TelemetryArgs};
 use super::words::{bytes, count};
-use super::{INTERRUPTED, Written, hint, print_json, print_line, progress, stop};
+use super::{INTERRUPTED, Written, as_json, hint, print_json, print_line, progress, stop};
 use millstream::error::ResumeFrom;
 use millstream::loader::{Watch, stay_at_commits, with_stored_tokenizer};
 use millstream::tokenizer::Tokenizer;
@@ -126,18 +126,6 @@ impl TrainArgs {
     }
 }
 
-#[derive(Serialize)]
-struct Last<'a> {
-    #[serde(flatten)]
-    outcome: &'a Outcome,
-    sample: Option<String>,
-    /// The predicted memory, in bytes.
-    predicted_memory: Memory,
-    /// The peak memory of the process, in bytes; `None` if the device has its own memory.
-    peak_memory: Option<u64>,
-    meters: Option<Meters>,
-}
-
 pub(super) async fn run(
     args: TrainArgs,
     joined: &mut Peers,
@@ -217,13 +205,15 @@ fn finish(
 ) -> Result<()> {
     let sampling = sampling(&config.data, tokenizer, config.train.sample_tokens);
     let prompt = &config.train.prompt;
-    // Read before the sample, which loads another model.
+    // In bytes, and none if the device has its own memory. Read before the sample, which loads another model.
     let peak_memory = peak_rss_bytes().filter(|_| config.train.device == "flex");
     if json {
         let wanted = config.train.sample_tokens > 0;
         let text = wanted.then(|| sample(config, tokenizer, prompt, &sampling)).transpose()?;
-        let sample = text.clone();
-        print_json(&Last { outcome, sample, predicted_memory, peak_memory, meters })?;
+        let mut last = as_json(outcome)?;
+        (last["sample"], last["predicted_memory"]) = (json!(text), json!(predicted_memory));
+        (last["peak_memory"], last["meters"]) = (json!(peak_memory), json!(meters));
+        print_json(&last)?;
         return text.map_or(Ok(()), |text| keep(config, outcome, text));
     }
     let (steps, tokens) = (count(outcome.step, "step"), count(outcome.tokens, "token"));

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::FutureExt;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::program::program;
 use super::settings::Settings;
 use super::{INTERRUPTED, RunConfig, Written, hint, print_json, print_line, progress, stop};
 use millstream::config::Seconds;
-use millstream::verify::{Check, Difference, Law, Plan, Report};
+use millstream::verify::{Check, Law, Plan, Report};
 use millstream::{Error, Loader, Result};
 
 pub(super) const HELP: &str = "\
@@ -84,30 +84,6 @@ impl VerifyArgs {
     pub(super) fn written(&self) -> Written {
         Written { config: self.config.clone(), settings: self.settings.clone(), has_at: false }
     }
-}
-
-/// The report for scripts.
-#[derive(Serialize)]
-struct Summary<'a> {
-    #[serde(flatten)]
-    report: &'a Report,
-    seconds: LawSeconds,
-    difference: Option<First<'a>>,
-}
-
-#[derive(Serialize)]
-struct LawSeconds {
-    order: f64,
-    resume: f64,
-    world: f64,
-}
-
-#[derive(Serialize)]
-struct First<'a> {
-    law: Law,
-    how: &'a str,
-    #[serde(flatten)]
-    difference: &'a Difference,
 }
 
 pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode, Failure> {
@@ -215,15 +191,20 @@ fn plain(numbers: Vec<NonZeroUsize>) -> Vec<usize> {
     numbers.into_iter().map(NonZeroUsize::get).collect()
 }
 
-fn summary(report: &Report) -> Summary<'_> {
-    let seconds = LawSeconds {
-        order: report.seconds(Law::Order),
-        resume: report.seconds(Law::Resume),
-        world: report.seconds(Law::World),
-    };
-    let first = report.first_difference();
-    let difference = first.map(|(Check { law, how, .. }, difference)| First { law: *law, how, difference });
-    Summary { report, seconds, difference }
+/// The report for scripts.
+fn summary(report: &Report) -> Value {
+    let mut summary = json!(report);
+    summary["seconds"] = json!({
+        "order": report.seconds(Law::Order),
+        "resume": report.seconds(Law::Resume),
+        "world": report.seconds(Law::World),
+    });
+    summary["difference"] = json!(report.first_difference().map(|(Check { law, how, .. }, difference)| {
+        let mut first = json!(difference);
+        (first["law"], first["how"]) = (json!(law), json!(how));
+        first
+    }));
+    summary
 }
 
 /// The command that runs this program as a child.

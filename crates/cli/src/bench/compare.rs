@@ -100,10 +100,7 @@ struct Plan {
     config: RunConfig,
     shapes: Vec<Shape>,
     ways: Vec<Way>,
-    takes: Takes,
-    batches: u64,
-    rounds: u64,
-    in_flight: Option<NonZeroUsize>,
+    args: CompareArgs,
 }
 
 /// The shape of batches: the rows, and the targets per row.
@@ -114,7 +111,6 @@ struct Shape {
 }
 
 impl Shape {
-    /// The shape in words.
     fn name(self) -> String {
         format!("{} × {}", self.batch_size, self.seq_len)
     }
@@ -123,11 +119,11 @@ impl Shape {
 /// What the rounds of each way measured.
 type Rounds = Vec<(Way, Vec<Measured>)>;
 
-/// Compares and prints.
 pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failure> {
     let mut config = args.config.load()?;
     config.data = with_stored_tokenizer(&config.data).await?;
-    let mut plan = plan(&args, config)?;
+    let path = args.config.config.display().to_string();
+    let mut plan = plan(args, config)?;
     let kept = tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))?;
     let requested = stop::requested().shared();
     let stop = stop::flag(requested.clone());
@@ -135,17 +131,11 @@ pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failu
         ready = plan.ready(kept.path()) => ready?,
         () = requested => return Ok(interrupted()),
     }
-    let (rounds, takes) = (plan.rounds, plan.takes);
+    let (rounds, takes) = (plan.args.rounds.get(), plan.args.takes());
     let work = tokio::task::spawn_blocking(move || plan.run(&stop));
     let workloads = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))?;
     let Some(workloads) = workloads else { return Ok(interrupted()) };
-    let report = Report {
-        config: args.config.config.display().to_string(),
-        cores: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
-        takes,
-        rounds,
-        workloads,
-    };
+    let report = Report { config: path, cores: crate::cores(), takes, rounds, workloads };
     if json { print_json(&report) } else { print_line(&report.table()) }?;
     Ok(ExitCode::SUCCESS)
 }
@@ -155,7 +145,7 @@ fn interrupted() -> ExitCode {
     ExitCode::from(INTERRUPTED)
 }
 
-fn plan(args: &CompareArgs, mut config: RunConfig) -> Result<Plan, Failure> {
+fn plan(args: CompareArgs, mut config: RunConfig) -> Result<Plan, Failure> {
     let data = &mut config.data;
     if data.sources.iter().any(SourceConfig::is_stdin) {
         let problem = "standard input comes only once; compare with files";
@@ -188,15 +178,7 @@ fn plan(args: &CompareArgs, mut config: RunConfig) -> Result<Plan, Failure> {
     };
     let mut ways = vec![Way::OnDemand, Way::Prefetch, Way::Workers];
     ways.extend(args.load_all.then_some(Way::LoadAll));
-    let plan = Plan {
-        shapes: sizes.iter().flat_map(of_size).collect(),
-        ways,
-        takes: args.takes(),
-        batches,
-        rounds: args.rounds.get(),
-        in_flight: args.in_flight,
-        config,
-    };
+    let plan = Plan { shapes: sizes.iter().flat_map(of_size).collect(), ways, config, args };
     // Report wrong settings before anything runs.
     plan.shapes.iter().try_for_each(|shape| plan.shaped(*shape).validate())?;
     Ok(plan)
@@ -219,12 +201,12 @@ impl Plan {
         let mut config = self.config.clone();
         let pipeline = &mut config.data.pipeline;
         (pipeline.batch_size, pipeline.seq_len) = (shape.batch_size, shape.seq_len);
-        if let Some(sequences) = self.in_flight {
+        if let Some(sequences) = self.args.in_flight {
             pipeline.depth = sequences.get().div_ceil(shape.batch_size).into();
         }
         #[cfg(feature = "train")]
         {
-            config.train.steps = self.batches;
+            config.train.steps = self.args.batches.get();
         }
         config
     }
@@ -234,12 +216,12 @@ impl Plan {
         if way == Way::Prefetch {
             config.data.pipeline.workers = 1.into();
         }
-        Orders { config, way, takes: self.takes, batches: self.batches }
+        Orders { config, way, takes: self.args.takes(), batches: self.args.batches.get() }
     }
 
     /// Runs every way of every shape in turns. None if `stop` was set meanwhile.
     fn run(&self, stop: &AtomicBool) -> Result<Option<Vec<Workload>>> {
-        let bar = Progress::new(self.rounds * (self.shapes.len() * self.ways.len()) as u64, 0);
+        let bar = Progress::new(self.args.rounds.get() * (self.shapes.len() * self.ways.len()) as u64, 0);
         let rounds = self.measure(&bar, stop);
         bar.clear();
         let workload =
@@ -250,10 +232,11 @@ impl Plan {
     fn measure(&self, bar: &Progress, stop: &AtomicBool) -> Result<Option<Vec<Rounds>>> {
         let none: Rounds = self.ways.iter().map(|&way| (way, Vec::new())).collect();
         let mut all = vec![none; self.shapes.len()];
-        for round in 1..=self.rounds {
+        let of = self.args.rounds;
+        for round in 1..=of.get() {
             for (shape, ways) in self.shapes.iter().zip(&mut all) {
                 for (way, rounds) in ways.iter_mut() {
-                    let what = format!("round {round}/{}, {}, {}", self.rounds, shape.name(), way.name());
+                    let what = format!("round {round}/{of}, {}, {}", shape.name(), way.name());
                     bar.show(bar.done(), &[what.clone(), way.name().to_owned()]);
                     let Some(run) = child::run(&self.orders(*shape, *way), stop)? else { return Ok(None) };
                     bar.show(bar.done() + 1, &[what.clone(), way.name().to_owned()]);

@@ -59,7 +59,6 @@ impl Consumer {
     }
 }
 
-/// Sleeps for this long.
 fn sleep(time: Duration, is_stopped: impl Fn() -> bool) {
     let began = Instant::now();
     while let Some(left) = time.checked_sub(began.elapsed()).filter(|left| !left.is_zero())

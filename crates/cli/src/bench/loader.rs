@@ -168,7 +168,7 @@ impl Report {
             print_line(hint)?;
         }
         if let Some(mixing) = &self.mixing {
-            print_line(&mixing.to_string())?;
+            print_line(&mixing.line())?;
             if let Some(warning) = &mixing.warning {
                 print_line(&format!("warning: {warning}"))?;
             }

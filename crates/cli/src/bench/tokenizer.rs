@@ -1,6 +1,5 @@
 //! The tokenizer alone: the rate that the loader would have if everything else were free.
 
-use std::fmt;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
@@ -46,21 +45,6 @@ struct Report {
     bytes_per_second: f64,
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the tokenizer alone: {:.2} M tokens/s, {:.1} MB/s; workers {} ({} documents, {} tokens, {:.3} s)",
-            self.tokens_per_second / 1e6,
-            self.bytes_per_second / 1e6,
-            self.workers,
-            self.documents,
-            self.tokens,
-            self.seconds
-        )
-    }
-}
-
 pub(super) async fn run(args: TokenizerArgs, json: bool) -> Result<()> {
     let config = args.config.load()?.data;
     needs_text(&config)?;
@@ -68,7 +52,15 @@ pub(super) async fn run(args: TokenizerArgs, json: bool) -> Result<()> {
     let slow = progress::slow("measuring the tokenizer");
     let report = measure(&config, &*tokenizer, args.batches.get()).await?;
     drop(slow);
-    if json { print_json(&report) } else { print_line(&report.to_string()) }
+    if json {
+        return print_json(&report);
+    }
+    let Report { tokens, documents, workers, seconds, tokens_per_second, bytes_per_second, .. } = report;
+    let (tokens_rate, bytes_rate) = (tokens_per_second / 1e6, bytes_per_second / 1e6);
+    print_line(&format!(
+        "the tokenizer alone: {tokens_rate:.2} M tokens/s, {bytes_rate:.1} MB/s; workers {workers} ({documents} \
+         documents, {tokens} tokens, {seconds:.3} s)"
+    ))
 }
 
 /// Encodes the documents of `batches` batches in rounds. Each round is read first and then encoded.

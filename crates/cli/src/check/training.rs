@@ -56,9 +56,6 @@ impl Cost {
 
 impl<'a> Training<'a> {
     /// The run of a config whose tokenizer has so many ids.
-    ///
-    /// # Errors
-    /// If it could not begin.
     pub(super) async fn planned(args: &ConfigArgs, config: &'a RunConfig, vocab: usize) -> Result<Self> {
         millstream_train::ready(config)?;
         let resolved = millstream_train::load(&args.config, args.settings.all())?;

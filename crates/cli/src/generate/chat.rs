@@ -3,7 +3,8 @@
 
 use std::io::{BufRead, IsTerminal, Write};
 
-use super::Generated;
+use serde_json::json;
+
 use crate::{STANDARD_OUTPUT_NAME, print_json, print_line, progress};
 use millstream::render::ChatTemplate;
 use millstream::tokenizer::Tokenizer;
@@ -71,7 +72,7 @@ impl<'a> Chat<'a> {
         })?;
         written?;
         match json {
-            true => print_json(&Generated { prompt: question, text: text.clone() })?,
+            true => print_json(&json!({ "prompt": question, "text": text }))?,
             false => print_line("")?,
         }
         self.messages.push(("assistant", text));

@@ -38,7 +38,6 @@ impl Size {
     }
 }
 
-/// The size of a source.
 pub(super) async fn size(config: &SourceConfig) -> Result<Size> {
     let source = Source::open(slice::from_ref(config)).await?.quiet();
     let (files, stored) = (source.files().len() as u64, source.bytes());

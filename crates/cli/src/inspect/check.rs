@@ -69,7 +69,6 @@ impl Check {
         }
     }
 
-    /// Prints the figures.
     pub(super) fn finish(self, shares: &Shares, json: bool) -> Result<()> {
         let Self { prover, is_asked_for, has_fault } = self;
         let proof = prover.as_ref().map(Prover::proof);

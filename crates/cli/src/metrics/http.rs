@@ -34,7 +34,6 @@ const MOST: usize = 16;
 /// The most bytes of a request's head.
 const MOST_BYTES: usize = 8 << 10;
 
-/// The most headers of a request.
 const MOST_HEADERS: usize = 64;
 
 /// Answers requests for `/metrics` with `text`, forever.

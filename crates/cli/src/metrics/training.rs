@@ -5,22 +5,20 @@ use millstream_train::{LossByValue, StepReport, Validation};
 
 /// The last reports of training.
 #[derive(Debug, Default)]
-pub(super) struct Training {
+pub(crate) struct Training {
     step: Option<StepReport>,
     validation: Option<Validation>,
 }
 
 impl Training {
-    /// Keeps the report of a step.
-    pub(super) fn step(&mut self, report: &StepReport) {
+    pub(crate) fn step(&mut self, report: &StepReport) {
         // Only logged steps have rates over more than one step.
         if report.logged || self.step.is_none() {
             self.step = Some(report.clone());
         }
     }
 
-    /// Keeps the report of a validation.
-    pub(super) fn validation(&mut self, validation: &Validation) {
+    pub(crate) fn validation(&mut self, validation: &Validation) {
         self.validation = Some(validation.clone());
     }
 

@@ -21,7 +21,6 @@ pub(crate) struct Slow {
     shown: Arc<Mutex<Shown>>,
 }
 
-/// The text of the report.
 #[derive(Debug, Default)]
 struct Shown {
     has_ended: bool,
@@ -49,7 +48,6 @@ impl Slow {
         Self { task, shown }
     }
 
-    /// Sets the progress.
     pub(crate) fn detail(&self, detail: impl FnOnce() -> String) {
         let mut shown = lock(&self.shown);
         // The text is made only if there is a drawing to show it.

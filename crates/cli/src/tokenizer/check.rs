@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::rounds::{on_threads, read};
 
 use super::super::progress::Progress;
+use super::super::settings::byte_count;
 use super::super::words::count;
 use super::super::{ConfigArgs, needs_text, print_json, print_line, progress};
 use millstream::config::{ByteCount, Config, TokenizerKind};
@@ -37,18 +38,12 @@ pub(crate) struct CheckArgs {
     pub(super) config: ConfigArgs,
 
     /// How much text to compare. Less if the corpus is smaller.
-    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = size)]
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = byte_count)]
     bytes: ByteCount,
 
     /// How many threads encode. Default: one per core.
     #[arg(long)]
     threads: Option<NonZeroUsize>,
-}
-
-/// Parses a size.
-fn size(text: &str) -> std::result::Result<ByteCount, String> {
-    let size = text.parse().ok().filter(|size: &ByteCount| size.0 > 0);
-    size.ok_or_else(|| "give a number of bytes that is at least 1, such as 1048576 or 64MiB".to_owned())
 }
 
 /// The result of a comparison.
@@ -97,14 +92,13 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
         ..Lane::default()
     };
     let documents = source.lane(lane, &LaneCursor::default());
-    let threads = args.threads.map_or_else(cores, NonZeroUsize::get);
+    let threads = args.threads.map_or_else(crate::cores, NonZeroUsize::get);
     let begun = Instant::now();
     let (counts, differences) = compare(documents, args.bytes.0, &check, threads).await?;
     if counts.documents == 0 {
         let problem =
-            "there is no text to compare: all documents are blank or skipped; look at source.0.paths"
-                .to_owned();
-        return Err(Error::Corpus { problem });
+            "there is no text to compare: all documents are blank or skipped; look at source.0.paths";
+        return Err(Error::Corpus { problem: problem.to_owned() });
     }
     let report = Report {
         engine: check.engine().to_string(),
@@ -113,21 +107,14 @@ pub(super) async fn run(args: CheckArgs, json: bool) -> Result<()> {
         differences,
         seconds: begun.elapsed().as_secs_f64(),
     };
-    if json {
-        print_json(&report)?
-    } else {
-        print(&report)?
-    }
+    if json { print_json(&report) } else { print(&report) }?;
     match report.counts.differing {
         0 => Ok(()),
-        differing => Err(Error::tokenizer(
-            tokenizer.name(),
-            format!(
-                "{} gives other ids than the reference for {}",
-                report.engine,
-                count(differing, "document")
-            ),
-        )),
+        differing => {
+            let documents = count(differing, "document");
+            let problem = format!("{} gives other ids than the reference for {documents}", report.engine);
+            Err(Error::tokenizer(tokenizer.name(), problem))
+        }
     }
 }
 
@@ -140,10 +127,6 @@ async fn tokenizer(config: &Config) -> Result<HfTokenizer> {
         Some(_) => HfTokenizer::open(&config.tokenizer),
         None => millstream::loader::learn_tokenizer(config).await,
     }
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 /// Compares the engines on documents of about `bytes` bytes. Gives the first documents that differ, too.

@@ -21,7 +21,6 @@ const MOST: usize = 256 << 10;
 /// How long events are buffered.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// A trace file.
 #[derive(Debug)]
 pub(super) struct TraceFile {
     path: PathBuf,
@@ -65,7 +64,6 @@ impl TraceFile {
         Ok(file)
     }
 
-    /// Adds an event.
     pub(super) fn push(&mut self, event: &impl Serialize) {
         if self.has_failed {
             return;

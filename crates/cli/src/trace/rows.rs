@@ -6,7 +6,6 @@ const STAGES: [&str; 8] = ["source", "own", "tokenize", "shuffle", "pack", "batc
 /// The most rows of a stage. Further spans lie in the last one.
 const MOST: usize = 1000;
 
-/// A row of a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     stage: usize,
@@ -16,12 +15,10 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Its number among all rows.
     pub(super) fn tid(&self) -> u32 {
         (self.stage * MOST + self.number + 1) as u32
     }
 
-    /// Its name.
     pub(super) fn name(&self) -> String {
         let stage = STAGES.get(self.stage).copied().unwrap_or("other");
         if self.number == 0 { stage.to_owned() } else { format!("{stage} {}", self.number + 1) }

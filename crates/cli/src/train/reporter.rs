@@ -120,7 +120,7 @@ impl Observer for Reporter {
 
     fn on_step(&mut self, report: &StepReport) {
         let StepReport { step, loss, rates, verdict, .. } = report;
-        self.telemetry.metrics().step(report);
+        self.telemetry.metrics.training(|training| training.step(report));
         let progress = self.progress.get_or_insert_with(|| Progress::new(self.steps, step - 1)).clone();
         if report.logged {
             let rate = format!("{:.0} tokens/s", rates.tokens_per_second);
@@ -147,7 +147,7 @@ impl Observer for Reporter {
         let bits =
             validation.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.3} bits per byte"));
         let Validation { step, validation_loss, .. } = validation;
-        self.telemetry.metrics().validation(validation);
+        self.telemetry.metrics.training(|training| training.validation(validation));
         if self.json {
             drop(print_json(validation));
         }

@@ -40,7 +40,6 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// The way in words.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::OnDemand => "no overlap",
@@ -62,7 +61,6 @@ pub(super) enum Takes {
     Train,
 }
 
-/// The orders of a child.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Orders {
     pub(super) config: RunConfig,

@@ -13,7 +13,6 @@ use millstream::config::OrAuto;
 /// The whole comparison.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// The config's path.
     pub(super) config: String,
     pub(super) cores: usize,
     pub(super) takes: Takes,
@@ -103,7 +102,6 @@ impl fmt::Display for Takes {
 const HEAD: [&str; 8] = ["batch", "how", "tokens/s", "speed-up", "wait", "cores", "memory", "first"];
 
 impl Variant {
-    /// The cells of its row.
     fn row(&self, shape: Shape) -> [String; 8] {
         let (none, it) = (|| "–".to_owned(), &self.median);
         [

@@ -1,7 +1,5 @@
 //! How well the batches are mixed, and what would mix them better.
 
-use std::fmt;
-
 use serde::Serialize;
 
 use millstream::batch::Mixing;
@@ -62,14 +60,12 @@ pub(super) struct Mixed {
     pub(super) warning: Option<String>,
 }
 
-impl fmt::Display for Mixed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "each batch: {:.1} documents of {:.1} files; {:.1}% of rows share a document with another row",
-            self.documents_per_batch,
-            self.files_per_batch,
-            self.shared_rows * 100.0
+impl Mixed {
+    pub(super) fn line(&self) -> String {
+        let Self { documents_per_batch: documents, files_per_batch: files, shared_rows, .. } = self;
+        let share = shared_rows * 100.0;
+        format!(
+            "each batch: {documents:.1} documents of {files:.1} files; {share:.1}% of rows share a document with another row"
         )
     }
 }
