@@ -1,4 +1,4 @@
-//! The loss by what documents say: by their sources, and by the values of a column.
+//! The loss by source, and by the values of a column.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

@@ -139,7 +139,7 @@ enum Command {
     #[command(after_help = train::HELP)]
     Train(train::TrainArgs),
     #[cfg(feature = "train")]
-    /// Show what runs came to, as a table or as a page with their curves.
+    /// Show the results of runs with their curves, or the data that one of them read.
     #[command(after_help = report::HELP)]
     Report(report::ReportArgs),
     #[cfg(feature = "train")]

@@ -49,7 +49,7 @@ pub struct State {
     pub seconds: f64,
     /// The last step's mean loss, in nats.
     pub loss: Option<f64>,
-    /// The losses since the last logged step, by what documents say.
+    /// The losses since the last logged step, by source and column.
     #[serde(default, skip_serializing_if = "LossBy::is_empty")]
     pub(crate) loss_by: LossBy,
     /// The last validation loss, in nats per token.

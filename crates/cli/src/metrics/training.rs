@@ -44,13 +44,13 @@ impl Training {
             ] {
                 gauge(text, name, help, value);
             }
-            let help = "The mean loss since the logged step before it by what documents say, in nats.";
+            let help = "The mean loss since the logged step before it, by source or column, in nats.";
             by_value(text, "loss_by", help, &step.loss_by);
         }
         if let Some(Validation { validation_loss, loss_by, .. }) = &self.validation {
             let help = "The loss of the last validation, in nats.";
             gauge(text, "validation_loss", help, Some(*validation_loss));
-            let help = "The loss of the last validation by what documents say, in nats.";
+            let help = "The loss of the last validation, by source or column, in nats.";
             by_value(text, "validation_loss_by", help, loss_by);
         }
     }

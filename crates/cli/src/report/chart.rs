@@ -40,7 +40,7 @@ pub(super) fn not_a_number(line: &Value) -> Option<&'static str> {
     FIELDS.iter().flat_map(|(fields, ..)| *fields).find(is_wrong)
 }
 
-/// The losses of a line by what documents say: the names, the values, and the loss of each.
+/// The losses of a line by source and column: the names, the values, and the loss of each.
 pub(super) fn losses_by_value(line: &Value) -> impl Iterator<Item = (&String, &String, Option<f64>)> {
     let names = line["loss_by"].as_object().into_iter().flatten();
     names.flat_map(|(name, values)| {

@@ -221,7 +221,7 @@ impl<M: LanguageModel> Trainer<M> {
         Step { number, loss, lr, grad_norm, tokens, flops, loss_by: losses.by.means() }
     }
 
-    /// The losses by what documents say, of all steps since the last call.
+    /// The losses by source and column, of all steps since the last call.
     pub(crate) fn take_loss_by(&mut self) -> LossByValue {
         let means = self.state.loss_by.means();
         self.state.loss_by.reset();
