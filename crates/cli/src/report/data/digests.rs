@@ -4,7 +4,6 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread::available_parallelism;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use sha2::{Digest, Sha256};
@@ -33,8 +32,7 @@ pub(super) async fn of(files: &[File]) -> Result<Vec<Option<String>>> {
         slow.detail(|| format!("{} of {}", bytes(done.load(Relaxed)), bytes(all)));
         digest
     };
-    let cores = available_parallelism().map_or(1, usize::from);
-    stream::iter(files.iter().map(local).map(digest)).buffered(cores).try_collect().await
+    stream::iter(files.iter().map(local).map(digest)).buffered(crate::cores()).try_collect().await
 }
 
 /// The digest of a file of this length; `None` if it has gone, or has another length.
