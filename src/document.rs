@@ -298,7 +298,7 @@ impl Document {
 
     /// Returns the record of this document if it is skipped for a reason. This may read the file, as an error does.
     pub(crate) fn skipped(&self, reason: String) -> Skipped {
-        skipped_at(self.files(), self.position, reason)
+        self.files().skipped(self.position, reason)
     }
 }
 
@@ -457,7 +457,7 @@ impl Tokens {
 
     /// Returns the record of this document if it is skipped for a reason. This may read the file, as an error does.
     pub(crate) fn skipped(&self, reason: String) -> Skipped {
-        skipped_at(self.files(), self.position, reason)
+        self.files().skipped(self.position, reason)
     }
 }
 
@@ -469,15 +469,5 @@ fn error_at(files: &Files, position: Position, problem: String, remedy: String) 
         byte: position.byte,
         problem,
         remedy,
-    }
-}
-
-fn skipped_at(files: &Files, position: Position, reason: String) -> Skipped {
-    Skipped {
-        path: files.path(position.file).to_owned(),
-        line: files.line_or_none(position),
-        unit: files.unit(position.file),
-        byte: position.byte,
-        reason,
     }
 }

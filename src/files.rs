@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::error::Unit;
 pub use crate::location::Location;
+use crate::meter::Skipped;
 
 mod codec;
 mod lines;
@@ -168,6 +169,13 @@ impl Files {
             return Ok(0);
         }
         Ok(self.lines.before(file, self.path(file), from)? + line)
+    }
+
+    /// The record of a document that begins at `position` if it is skipped for a reason. This may read the file, to count
+    /// lines.
+    pub(crate) fn skipped(&self, position: Position, reason: String) -> Skipped {
+        let (path, unit) = (self.path(position.file).to_owned(), self.unit(position.file));
+        Skipped { path, line: self.line_or_none(position), unit, byte: position.byte, reason }
     }
 
     /// As [`line`](Files::line), and 0 for a line that cannot be counted any more.

@@ -247,7 +247,7 @@ impl Group {
 }
 
 impl Split {
-    fn position(&self, boundary: Boundary) -> Position {
+    pub(crate) fn position(&self, boundary: Boundary) -> Position {
         let (line, from) = match self.lines {
             Lines::Unknown => (0, 0),
             Lines::From(byte) => (boundary.line + 1, byte),

@@ -92,6 +92,7 @@ pub(crate) fn deliver(
     let StoredDocument { entry, range, split, of, sample, columns, is_filtered } = document;
     let (byte, line) = entry.start;
     let start = Boundary { byte, line };
+    note_without_ids(grouper, &split, entry);
     if entry.text == StoredText::Skipped {
         group.skip(cursor, of, start);
         return Ok(());
@@ -113,6 +114,21 @@ pub(crate) fn deliver(
     group.append(cursor, Item { range, text_bytes, start, share, of, sample }, columns);
     cursor.documents += 1;
     Ok(())
+}
+
+/// Counts a document of token shards that has no ids. Of cached tokens, reading the text has counted it.
+#[inline]
+pub(crate) fn note_without_ids(grouper: &Grouper, split: &Split, entry: &Entry) {
+    let reason = match entry.text {
+        StoredText::Bytes(_) => return,
+        StoredText::Failed => "it could not be tokenized when its token shards were made",
+        StoredText::Skipped => "it could not be read when its token shards were made",
+    };
+    let ((byte, line), corpus) = (entry.start, &grouper.corpus);
+    if let Some(meter) = grouper.meter.as_ref().filter(|_| corpus.shards_of(split.file).is_some()) {
+        let position = split.position(Boundary { byte, line });
+        meter.skip(|| corpus.files.skipped(position, reason.to_owned()));
+    }
 }
 
 /// The columns of a document of token shards that come along; `None` if `where` leaves it out.

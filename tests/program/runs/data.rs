@@ -127,6 +127,34 @@ fn a_text_that_has_changed_is_noticed() {
 }
 
 #[test]
+fn what_token_shards_lack_is_named() {
+    let project = trained();
+    let config = std::fs::read_to_string(project.path("run.toml")).expect("a config");
+    let text = config.find("[[source]]").expect("a source")..config.find("[tokenizer]").expect("a tokenizer");
+    let records = &SECOND[..SECOND.find("[tokenizer]").expect("a tokenizer")];
+    let with = |source: &str| [&config[..text.start], source, &config[text.end..]].concat();
+    std::fs::write(project.path("records.toml"), with(records)).expect("written");
+    project.succeed(&["prepare", "records.toml", "-o", "shards"]);
+    let shards = "[[source]]\nkind = \"shards\"\ncolumns = [\"lang\"]\npaths = [\"shards\"]\n";
+    for shuffle in ["window", "global"] {
+        let config = with(shards).replace("[pipeline]", &format!("[pipeline]\nshuffle = \"{shuffle}\""));
+        std::fs::write(project.path("shards.toml"), config).expect("written");
+        let out = format!("train.out=\"of-{shuffle}\"");
+        project.succeed(&["train", "shards.toml", "--set", &out]);
+        let run = format!("of-{shuffle}");
+        let output =
+            project.program(&["report", &run, "--data", "--check", "--json"]).output().expect("it runs");
+        succeeded(&output);
+        let data: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let skipped = json!([{
+            "path": "records.jsonl", "line": 1, "unit": "byte", "byte": 0,
+            "reason": "it could not be read when its token shards were made",
+        }]);
+        assert_eq!(data["skipped"], skipped, "{data}");
+    }
+}
+
+#[test]
 fn options_that_do_not_fit_are_refused() {
     let project = Project::trained();
     for (arguments, expected) in [

@@ -24,7 +24,7 @@ impl Corpus {
     }
 
     /// The token shards that hold a file's tokens, and its number there.
-    pub(super) fn shards_of(&self, file: u32) -> Option<(&Shards, usize)> {
+    pub(crate) fn shards_of(&self, file: u32) -> Option<(&Shards, usize)> {
         let shards = self.origins.get(self.files[file as usize].source)?.shards()?;
         Some(shards.of_file(self.number_in_source(file) as usize))
     }

@@ -207,6 +207,7 @@ impl Reader {
         let mut at = self.at;
         for (document, is_left_out) in found.iter().zip(left_out) {
             let Found { split, entry, place, .. } = document;
+            stored::note_without_ids(&self.grouper, split, entry);
             if entry.text == StoredText::Skipped {
                 at.skipped += 1;
                 continue;
