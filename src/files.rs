@@ -174,7 +174,7 @@ impl Files {
     /// The record of a document that begins at `position` if it is skipped for a reason. This may read the file, to count
     /// lines.
     pub(crate) fn skipped(&self, position: Position, reason: String) -> Skipped {
-        let (path, unit) = (self.path(position.file).to_owned(), self.unit(position.file));
+        let (path, unit) = (self.path(position.file).display().to_string(), self.unit(position.file));
         Skipped { path, line: self.line_or_none(position), unit, byte: position.byte, reason }
     }
 

@@ -163,6 +163,10 @@ impl Loader {
         Listing::new(self.start.sources(), self.source.files())
     }
 
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
     /// Returns the counts and waits of every stage, and which stage the consumer waits for.
     pub fn meters(&self) -> Meters {
         self.gauge.snapshot()

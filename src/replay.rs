@@ -10,7 +10,7 @@ use std::ops::Range;
 use futures::StreamExt;
 use serde::Serialize;
 
-use crate::config::{Config, ExcludeConfig, SourceKind};
+use crate::config::{Config, ExcludeConfig, SourceConfig, SourceKind, names};
 use crate::cursor::{Cursor, Event, LaneState};
 use crate::error::{Error, Result};
 use crate::loader::{Loader, resolved_with, stay_at_commits};
@@ -63,6 +63,8 @@ pub struct Checked {
     pub from: u64,
     /// The batch after the last one.
     pub to: u64,
+    /// How many lanes were compared: all or, of several ranks, the first one's.
+    pub lanes: usize,
     /// What differs from the run: the digest of what a lane delivered, or its ledger; `None` if nothing does.
     pub difference: Option<String>,
 }
@@ -82,10 +84,13 @@ impl Replay {
     /// # Errors
     /// Those of opening a [`Source`]; [`Error::Config`] if the run has no session.
     pub async fn open(mut run: Run) -> Result<Self> {
+        for session in &mut run.sessions {
+            session.config = session.config.clone().with_sources_by_value()?;
+        }
         let Some(Session { config, .. }) = run.sessions.last() else {
             return Err(Error::config("run", "it has no session"));
         };
-        let mut config = config.clone().with_sources_by_value()?;
+        let mut config = config.clone();
         // One process makes the batches of all ranks.
         (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(1));
         config.exclude = ExcludeConfig::default();
@@ -95,7 +100,20 @@ impl Replay {
         }
         let source = Source::from_config(&config).await?.quiet();
         let config = resolved_with(config, &source, run.trail.first());
-        Ok(Self { run, config, source })
+        let mut replay = Self { run, config, source };
+        replay.join_sessions();
+        Ok(replay)
+    }
+
+    /// Makes one of neighbouring sessions whose configs make the same batches.
+    fn join_sessions(&mut self) {
+        let mut sessions = std::mem::take(&mut self.run.sessions);
+        sessions.dedup_by(|next, before| {
+            let excluded = |session: &Session| session.config.exclude.batches.clone();
+            let config = |session: &Session| (self.session_config(session), excluded(session));
+            config(next) == config(before)
+        });
+        self.run.sessions = sessions;
     }
 
     /// The files that the run reads, as they are now.
@@ -103,9 +121,15 @@ impl Replay {
         &self.source
     }
 
-    /// The kind of each source.
-    pub fn kinds(&self) -> Vec<SourceKind> {
-        self.config.sources.iter().map(|source| source.kind).collect()
+    /// The name and the kind of each source, as files number them.
+    pub fn sources(&self) -> Vec<(String, SourceKind)> {
+        let sources = &self.config.sources;
+        names(sources).into_iter().zip(sources.iter().map(|source| source.kind)).collect()
+    }
+
+    /// The number of lanes, over all ranks.
+    pub fn lanes(&self) -> usize {
+        self.config.pipeline.lanes()
     }
 
     /// Makes the batches of at most `most` stretches again, each from one cursor of the trail, or the start, to the next
@@ -130,7 +154,8 @@ impl Replay {
                 on_batch(made + reached.batch() - from, of);
             }
             made += after.batch() - from;
-            checked.push(Checked { from, to: after.batch(), difference: difference(&after, &reached) });
+            let (lanes, difference) = (after.known_lanes().count(), difference(&after, &reached));
+            checked.push(Checked { from, to: after.batch(), lanes, difference });
         }
         Ok(checked)
     }
@@ -168,9 +193,13 @@ impl Replay {
         let mut config = self.config.clone();
         let (own, of) = (&mut config.pipeline, &session.config.pipeline);
         (own.batch_size, own.epochs, own.uneven, own.last) = (of.batch_size, of.epochs, of.uneven, of.last);
-        for (source, of) in config.sources.iter_mut().zip(&session.config.sources) {
-            source.epochs = of.epochs;
-        }
+        let (now, of) = (names(&self.config.sources), &session.config);
+        let source = |(name, of): (String, &SourceConfig)| {
+            let now = now.iter().position(|now| *now == name).map(|nth| &self.config.sources[nth]);
+            SourceConfig { weight: of.weight, epochs: of.epochs, ..now.unwrap_or(of).clone() }
+        };
+        config.sources = names(&of.sources).into_iter().zip(&of.sources).map(source).collect();
+        config.mixture.clone_from(&of.mixture);
         // What follows an excluded document in its row moves up.
         config.exclude.documents.clone_from(&session.config.exclude.documents);
         config

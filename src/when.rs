@@ -19,9 +19,9 @@ use crate::batch::{Batch, Piece};
 use crate::config::{Config, PackRule, Uneven, names};
 use crate::cursor::{Cursor, Event, LaneCursor};
 use crate::error::Result;
-use crate::loader::interleave;
+use crate::loader::{Loader, interleave};
 use crate::replay::{Replay, Run, Session, merged};
-use crate::source::{EpochPlace, Holdout, Lane, Side, UpTo};
+use crate::source::{EpochPlace, Holdout, Lane, Side, Source, UpTo};
 use crate::tasks;
 
 mod asked;
@@ -70,7 +70,7 @@ impl Search {
     /// Lists the files of a run, as its last session reads them.
     ///
     /// # Errors
-    /// Those of opening a [`Source`](crate::Source); [`Error::Config`](crate::Error::Config) if the run has no session.
+    /// Those of opening a [`Source`]; [`Error::Config`](crate::Error::Config) if the run has no session.
     pub async fn open(mut run: Run) -> Result<Self> {
         // The places of all lanes are needed.
         run.trail.retain(|cursor| cursor.known_lanes().count() == cursor.lanes());
@@ -86,8 +86,13 @@ impl Search {
         let of = stretches.iter().map(|stretch| stretch.end - stretch.start).sum();
         let (mut read, mut places) = (0, Vec::new());
         for stretch in stretches {
-            let mut watch =
-                Watch { search: self, asked, deliveries: Deliveries::default(), places: Vec::new() };
+            let mut watch = Watch {
+                search: self,
+                asked,
+                files: Vec::new(),
+                deliveries: Deliveries::default(),
+                places: Vec::new(),
+            };
             read += self.read(stretch, &mut watch, |done| on_batch(read + done, of)).await?;
             places.extend(watch.places);
         }
@@ -147,7 +152,11 @@ impl Search {
     fn most_epochs(&self, record: &Record) -> u64 {
         let of_session = |session: &Session| match session.config.pipeline.uneven {
             Uneven::Wrap => None,
-            Uneven::Pad | Uneven::Stop => self.0.session_config(session).epochs(record.source),
+            Uneven::Pad | Uneven::Stop => {
+                let sources = names(&session.config.sources);
+                let source = sources.iter().position(|name| *name == record.name);
+                source.map_or(Some(0), |source| self.0.session_config(session).epochs(source))
+            }
         };
         self.0.run.sessions.iter().map(|session| of_session(session).unwrap_or(u64::MAX)).max().unwrap_or(0)
     }
@@ -207,6 +216,7 @@ impl Search {
             let (session, ends) = run.session(at);
             let until = ends.min(batches.end);
             let mut loader = self.0.opened(&self.0.session_config(session), cursor).await?;
+            watch.files = self.files(watch.asked, &loader);
             let mut before = loader.start().clone();
             while before.batch() < until {
                 let Some(batch) = loader.next().await else { break };
@@ -219,6 +229,16 @@ impl Search {
             (cursor, at) = (Some(before), until);
         }
         Ok(read)
+    }
+
+    /// The numbers that a loader gives the records' files: a session may have its sources in another order.
+    fn files(&self, asked: &Asked, loader: &Loader) -> Vec<Option<u32>> {
+        let first = |source: &Source, number: usize| source.only(number).first_file();
+        let file = |record: &Record| {
+            let number = loader.start().sources().iter().position(|name| *name == record.name)?;
+            Some(first(loader.source(), number) + record.file - first(&self.0.source, record.source))
+        };
+        asked.records.iter().map(file).collect()
     }
 
     /// The places that are in no excluded batch; if there are others only, why there is none.
@@ -289,6 +309,8 @@ fn place(cursor: &Cursor, lane: usize, record: &Record) -> LaneCursor {
 struct Watch<'a> {
     search: &'a Search,
     asked: &'a Asked,
+    /// The numbers of the records' files in the batches.
+    files: Vec<Option<u32>>,
     deliveries: Deliveries,
     places: Vec<Place>,
 }
@@ -297,8 +319,11 @@ impl Watch<'_> {
     /// Notes the pieces of the document in the batch that follows a cursor.
     async fn see(&mut self, before: &Cursor, batch: &Batch) -> Result<()> {
         for piece in batch.pieces() {
-            let is_of = |record: &&Record| record.is_at(piece.position.file, piece.position.byte);
-            if let Some(record) = self.asked.records.iter().find(is_of) {
+            let mut records = self.asked.records.iter().zip(&self.files);
+            let is_of = |(record, file): &(&Record, &Option<u32>)| {
+                **file == Some(piece.position.file) && record.has(piece.position.byte)
+            };
+            if let Some((record, _)) = records.find(is_of) {
                 let epoch = self.epoch(before, batch, piece, record).await?;
                 let Piece { row, from, to, .. } = *piece;
                 self.places.push(Place { batch: batch.number(), row, from, to, epoch });

@@ -1,6 +1,5 @@
 //! The documents that were skipped, each with its reason.
 
-use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -13,8 +12,8 @@ const MOST: usize = 1000;
 /// A document that was skipped: where it begins, or where its fault is, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Skipped {
-    /// Its file.
-    pub path: PathBuf,
+    /// Its file, for people: bytes that are not UTF-8 are replaced.
+    pub path: String,
     /// The line, from 1; 0 where lines mean nothing, or are not counted.
     pub line: u64,
     /// The unit of `byte`.

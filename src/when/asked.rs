@@ -52,9 +52,9 @@ impl Record {
         self.fate == Fate::Trained
     }
 
-    /// Whether a document of this place is of the record.
-    pub(super) fn is_at(&self, file: u32, byte: u64) -> bool {
-        self.file == file && (self.is_file || self.begin == byte)
+    /// Whether a document of its file that begins at this byte is of the record.
+    pub(super) fn has(&self, byte: u64) -> bool {
+        self.is_file || self.begin == byte
     }
 
     pub(super) fn why_not(&self) -> &'static str {

@@ -540,7 +540,7 @@ impl Grouper {
         let Some(meter) = &self.meter else { return };
         meter.skip(|| {
             let ((path, line), unit) = (self.place(place, offset), self.corpus.files.unit(place.split.file));
-            Skipped { path: path.to_owned(), line, unit, byte, reason: reason.to_owned() }
+            Skipped { path: path.display().to_string(), line, unit, byte, reason: reason.to_owned() }
         });
     }
 

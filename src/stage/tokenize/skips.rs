@@ -34,6 +34,7 @@ impl Skips {
             OnError::Skip(n) if self.skipped < n => {
                 self.skipped += 1;
                 tracing::warn!(path = %path.display(), line, %unit, byte, reason = problem, "document skipped");
+                let path = path.display().to_string();
                 meter.skip(|| Skipped { path, line, unit, byte, reason: problem });
                 return Ok(());
             }

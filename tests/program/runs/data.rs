@@ -90,7 +90,11 @@ fn the_data_of_a_run_is_shown_and_made_again() {
     project.succeed(&["report", "run", "--data", "--html", "data.html"]);
     let page = std::fs::read_to_string(project.path("data.html")).expect("a page");
     let first = files[0]["sha256"].as_str().expect("a digest");
-    assert!(page.starts_with("<!DOCTYPE html>") && page.contains(first) && page.contains("<h2>Files</h2>"));
+    assert!(
+        page.starts_with("<!DOCTYPE html>")
+            && page.contains(first)
+            && page.contains("<h2>Files as they are now</h2>")
+    );
 }
 
 /// The figures of the run.

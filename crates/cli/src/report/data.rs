@@ -56,7 +56,8 @@ pub(super) struct Receipt {
 #[derive(Debug, Serialize)]
 struct Source {
     name: String,
-    kind: SourceKind,
+    /// `None` if the config has the source no more.
+    kind: Option<SourceKind>,
     files: usize,
     bytes: u64,
     /// Its delivered ids, and their share of those of all sources.
@@ -101,10 +102,20 @@ struct Check {
     /// How many batches of how many were made again.
     batches: u64,
     of_batches: u64,
+    /// How many lanes of how many were compared.
     lanes: usize,
     of_lanes: usize,
     is_same: bool,
     stretches: Vec<Checked>,
+}
+
+/// How the files that a run read differ from those that are there now; `None` if they do not.
+fn changes(directory: &RunDirectory, now: &Listing) -> Result<Option<String>> {
+    if !directory.files().exists() {
+        return Ok(Some("unknown: the run has no list of its files".to_owned()));
+    }
+    let changes = Listing::load(directory.files())?.changes(now).to_string();
+    Ok((!changes.is_empty()).then_some(changes))
 }
 
 impl Receipt {
@@ -119,24 +130,24 @@ impl Receipt {
         let slow = progress::slow("listing the files");
         let replay = Replay::open(run).await?;
         drop(slow);
+        let (names, kinds): (Vec<String>, Vec<SourceKind>) = replay.sources().into_iter().unzip();
+        let files = replay.source().files();
+        let changes = changes(&directory, &Listing::new(&names, files))?;
         let check = match places {
-            Some(places) => Some(Check::make(&replay, &cursor, places).await?),
+            Some(places) => Some(Check::make(&replay, cursor.batch(), places, changes.as_deref()).await?),
             None => None,
         };
-        let (names, files) = (cursor.sources(), replay.source().files());
-        let now = Listing::new(names, files);
-        let changes = Listing::load(directory.files()).ok().map(|was| was.changes(&now).to_string());
         Ok(Self {
             run: name,
             path: path.to_owned(),
             millstream: env!("CARGO_PKG_VERSION"),
             batches: cursor.batch(),
             order: cursor.fingerprint().0.clone(),
-            sources: sources(&cursor, &replay),
+            sources: sources(&cursor, files, &names, &kinds),
             values: values(&directory)?,
             ledger: Shown::of_cursor(&cursor),
-            files: read(names, files).await?,
-            changes: changes.filter(|changes| !changes.is_empty()),
+            files: read(&names, files).await?,
+            changes,
             skipped: directory.skipped_documents()?,
             history: cursor.history().to_vec(),
             check,
@@ -150,22 +161,39 @@ impl Receipt {
 }
 
 impl Check {
-    async fn make(replay: &Replay, cursor: &Cursor, places: usize) -> Result<Self> {
+    /// `changes` is how the files have changed.
+    async fn make(replay: &Replay, batches: u64, places: usize, changes: Option<&str>) -> Result<Self> {
         let slow = progress::slow("making batches again");
-        let stretches = replay.check(places, |made, of| slow.detail(|| format!("{made} of {of}"))).await?;
+        let made = replay.check(places, |made, of| slow.detail(|| format!("{made} of {of}"))).await;
+        let mut stretches = made.inspect_err(|_| {
+            if let Some(changes) = changes {
+                progress::say(&format!("the files have changed since the run: {changes}"));
+            }
+        })?;
+        let (Some(lanes), Some(last)) = (
+            stretches.iter().map(|checked| checked.lanes).min(),
+            stretches.iter().map(|checked| checked.to).max(),
+        ) else {
+            let problem = "no batches can be made again: between two cursors of its trail, the run must have had one \
+                           config; train with train.trail_every";
+            return Err(Error::config("--check", problem));
+        };
+        // What differs is seen first.
+        stretches.sort_by_key(|checked| (checked.difference.is_none(), checked.from));
         Ok(Self {
             batches: stretches.iter().map(|checked| checked.to - checked.from).sum(),
-            of_batches: cursor.batch(),
-            lanes: cursor.known_lanes().count(),
-            of_lanes: cursor.lanes(),
+            of_batches: batches.max(last),
+            lanes,
+            of_lanes: replay.lanes(),
             is_same: stretches.iter().all(|checked| checked.difference.is_none()),
             stretches,
         })
     }
 }
 
-fn sources(cursor: &Cursor, replay: &Replay) -> Vec<Source> {
-    let (ledger, kinds) = (cursor.ledger(), replay.kinds());
+/// The sources of a cursor. Files number them as `names` and `kinds` do.
+fn sources(cursor: &Cursor, files: &[File], names: &[String], kinds: &[SourceKind]) -> Vec<Source> {
+    let ledger = cursor.ledger();
     let all = ledger.sources.iter().map(|(_, source)| source.delivered()).sum();
     let lanes: Vec<&LaneState> = cursor.known_lanes().filter_map(|lane| cursor.lane(lane)).collect();
     let source = |(number, (name, ledger)): (usize, (String, millstream::cursor::SourceLedger))| {
@@ -175,10 +203,11 @@ fn sources(cursor: &Cursor, replay: &Replay) -> Vec<Source> {
             complete: places.clone().map(|at| at.epoch).min().unwrap_or_default(),
             begun: places.map(|at| at.epoch + 1).max().unwrap_or_default(),
         };
-        let files = || replay.source().files().iter().filter(|file| file.source == number);
+        let number = names.iter().position(|other| *other == name);
+        let files = || files.iter().filter(|file| Some(file.source) == number);
         Source {
             name,
-            kind: kinds[number],
+            kind: number.map(|number| kinds[number]),
             files: files().count(),
             bytes: files().map(|file| file.len).sum(),
             delivered: Share::of(ledger.delivered(), all),
@@ -218,14 +247,14 @@ impl Share {
 /// The files, with the digests of those that are on this machine.
 async fn read(names: &[String], files: &[File]) -> Result<Vec<Read>> {
     let digests = digests::of(files).await?;
-    let read = |(file, sha256): (&File, Option<String>)| Read {
+    let read = |file: &File| Read {
         source: names[file.source].clone(),
         path: file.path().display().to_string(),
         bytes: file.len,
         etag: file.etag.clone(),
-        sha256,
+        sha256: digests.get(file.path()).cloned(),
     };
-    Ok(files.iter().zip(digests).map(read).collect())
+    Ok(files.iter().map(read).collect())
 }
 
 /// "3 of 12 batches".

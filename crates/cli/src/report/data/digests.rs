@@ -1,5 +1,6 @@
 //! The SHA-256 of local files, as `sha256sum` prints it. Held in memory: a buffer for each core.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,23 +17,26 @@ use millstream::{Error, Result};
 /// How much is read at once, in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// The digests of the files that are on this machine as they were listed, in hexadecimal digits.
-pub(super) async fn of(files: &[File]) -> Result<Vec<Option<String>>> {
+/// The digests of the files that are on this machine as they were listed, in hexadecimal digits, by their paths.
+pub(super) async fn of(files: &[File]) -> Result<BTreeMap<PathBuf, String>> {
     let local = |file: &File| match &file.location {
         Location::Path(path) => Some((path.clone(), file.len)),
         _ => None,
     };
-    let all = files.iter().filter_map(local).map(|(_, len)| len).sum();
+    // Several sources may have one file.
+    let files: BTreeMap<PathBuf, u64> = files.iter().filter_map(local).collect();
+    let all = files.values().sum();
     let (slow, done) = (progress::slow("hashing the files"), Arc::new(AtomicU64::new(0)));
-    let digest = async |file: Option<(PathBuf, u64)>| {
-        let Some((path, len)) = file else { return Ok(None) };
+    let digest = async |(path, len): (PathBuf, u64)| {
         let hashed = done.clone();
-        let work = tokio::task::spawn_blocking(move || digest(&path, len, &hashed));
-        let digest = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
+        let work = tokio::task::spawn_blocking(move || Ok((digest(&path, len, &hashed)?, path)));
+        let digest: Result<_> =
+            work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
         slow.detail(|| format!("{} of {}", bytes(done.load(Relaxed)), bytes(all)));
-        digest
+        digest.map(|(digest, path)| digest.map(|digest| (path, digest)))
     };
-    stream::iter(files.iter().map(local).map(digest)).buffered(crate::cores()).try_collect().await
+    let digests = stream::iter(files.into_iter().map(digest)).buffered(crate::cores());
+    digests.try_filter_map(async |digest| Ok(digest)).try_collect().await
 }
 
 /// The digest of a file of this length; `None` if it has gone, or has another length.

@@ -63,7 +63,8 @@ impl Receipt {
                 (complete, begun) if complete == begun => complete.to_string(),
                 (complete, begun) => format!("{complete} to {begun}"),
             };
-            let [kind, files, ids] = [word(&source.kind), source.files.to_string(), ids.to_string()];
+            let kind = source.kind.as_ref().map_or_else(String::new, word);
+            let [files, ids] = [source.files.to_string(), ids.to_string()];
             vec![source.name.clone(), kind, files, bytes(source.bytes), ids, percent(share), epochs]
         });
         Table::new(title, &heads, rows)
@@ -77,7 +78,7 @@ impl Receipt {
             false => format!(", in {}", part(check.lanes as u64, check.of_lanes as u64, "lane")),
         };
         let made = part(check.batches, check.of_batches, "batch");
-        let rows = check.stretches.iter().map(|Checked { from, to, difference }| {
+        let rows = check.stretches.iter().map(|Checked { from, to, difference, .. }| {
             let result = difference.clone().unwrap_or_else(|| "the same".to_owned());
             vec![format!("{from} to {}", to - 1), result]
         });
@@ -89,7 +90,7 @@ impl Receipt {
     fn changed(&self) -> Option<Table> {
         let changes = self.changes.clone()?;
         Some(Table {
-            title: "The files have changed since".to_owned(),
+            title: "How the files have changed since".to_owned(),
             rows: vec![vec![changes]],
             is_words: true,
         })
@@ -98,7 +99,7 @@ impl Receipt {
     fn skipped(&self) -> Option<Table> {
         let rows = self.skipped.iter().map(|skipped| {
             let line = if skipped.line > 0 { format!(":{}", skipped.line) } else { String::new() };
-            let place = format!("{}{line} ({} {})", skipped.path.display(), skipped.unit, skipped.byte);
+            let place = format!("{}{line} ({} {})", skipped.path, skipped.unit, skipped.byte);
             vec![place, skipped.reason.clone()]
         });
         let title = format!("Skipped: {}", count(self.skipped.len() as u64, "document"));
@@ -123,7 +124,7 @@ impl Receipt {
             vec![file.path.clone(), file.source.clone(), bytes(file.bytes), version]
         });
         let heads = ["file", "source", "bytes", "SHA-256"];
-        (!self.files.is_empty()).then(|| Table::new("Files", &heads, rows).of_words())
+        (!self.files.is_empty()).then(|| Table::new("Files as they are now", &heads, rows).of_words())
     }
 
     fn order(&self) -> Option<Table> {
