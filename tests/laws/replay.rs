@@ -1,7 +1,9 @@
 //! A run's batches, made again between two of its cursors, are the run's; and a run that had others is told from it.
 
-use millstream::config::{Config, ExcludedDocument};
+use millstream::batch::Piece;
+use millstream::config::{Config, ExcludedDocument, SourceConfig};
 use millstream::replay::{Checked, Replay, Run, Session};
+use millstream::when::Search;
 use millstream::{Batch, Cursor, Error};
 use proptest::prelude::*;
 
@@ -117,4 +119,50 @@ fn each_session_is_made_with_its_own_config() {
     let sessions = vec![Session { begins: 0, config: first }];
     let other = check(Run { sessions, ..whole }, usize::MAX);
     assert!(other.iter().any(|checked| checked.difference.is_some()), "{other:?}");
+}
+
+/// The second session has the sources in another order, and one more.
+#[test]
+fn sources_may_change_between_sessions() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = |name: &str, weight: f64| {
+        let path = directory.path().join(format!("{name}.txt"));
+        let text: String = (0..200).map(|line| format!("{name} {line} of some words\n")).collect();
+        std::fs::write(&path, text).expect("written");
+        let paths = vec![path.display().to_string()];
+        SourceConfig { name: Some(name.to_owned()), weight: Some(weight), paths, ..SourceConfig::default() }
+    };
+    let first =
+        Config { sources: vec![source("a", 1.0), source("b", 2.0)], ..written(directory.path(), 1, 2) };
+    let mut second = first.clone();
+    second.sources = vec![source("c", 0.0), source("b", 2.0), source("a", 1.0)];
+    let before = batches(&first);
+    let before = &before[..20];
+    let after: Vec<Batch> = block_on(async {
+        use futures::TryStreamExt;
+        let cursor = before[19].cursor();
+        open(&second, Some(cursor)).await.expect("it opens").try_collect().await.expect("no errors")
+    });
+    let batches: Vec<Batch> = before.iter().cloned().chain(after).collect();
+    let sessions = vec![Session { begins: 0, config: first.clone() }, Session { begins: 20, config: second }];
+    let run = Run { sessions, ..run(&first, &batches, 5) };
+    let all = check(run.clone(), usize::MAX);
+    assert!(all.len() > 6 && all.iter().all(|checked| checked.difference.is_none()), "{all:?}");
+    for name in ["a.txt", "b.txt"] {
+        for line in [1, 77, 150] {
+            let begins = |batch: &Batch| {
+                let pieces = batch.pieces().iter();
+                let is_asked =
+                    |piece: &&Piece| batch.path(piece).ends_with(name) && batch.line(piece) == line;
+                pieces.filter(is_asked).count()
+            };
+            let expected: usize = batches.iter().map(begins).sum();
+            let found = block_on(async {
+                let search = Search::open(run.clone()).await.expect("a search");
+                let asked = search.document(name, Some(line)).await.expect("a document");
+                search.find(&asked, |_, _| {}).await.expect("no errors")
+            });
+            assert_eq!(found.found.len(), expected, "{name}:{line} {found:?}");
+        }
+    }
 }
