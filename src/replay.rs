@@ -142,11 +142,11 @@ impl Replay {
     /// As [`Loader::resume`]: if the files have changed, the cursors are refused.
     pub async fn check(&self, most: usize, mut on_batch: impl FnMut(u64, u64)) -> Result<Vec<Checked>> {
         let stretches = evenly(self.stretches(), most);
-        let of = stretches.iter().map(|(before, after)| after.batch() - batch(before.as_ref())).sum();
+        let of = stretches.iter().map(|(before, after)| after.batch() - batch(*before)).sum();
         let (mut made, mut checked) = (0, Vec::new());
         for (before, after) in stretches {
-            let from = batch(before.as_ref());
-            let mut loader = self.opened(&self.config_between(before.as_ref(), &after), before).await?;
+            let (from, config) = (batch(before), self.config_between(before, after));
+            let mut loader = self.opened(&config, before.cloned()).await?;
             let mut reached = loader.start().clone();
             while reached.batch() < after.batch() {
                 let Some(batch) = loader.next().await.transpose()? else { break };
@@ -154,21 +154,19 @@ impl Replay {
                 on_batch(made + reached.batch() - from, of);
             }
             made += after.batch() - from;
-            let (lanes, difference) = (after.known_lanes().count(), difference(&after, &reached));
+            let (lanes, difference) = (after.known_lanes().count(), difference(after, &reached));
             checked.push(Checked { from, to: after.batch(), lanes, difference });
         }
         Ok(checked)
     }
 
     /// Neighbours in the trail, the start included, that one session leads from and to.
-    fn stretches(&self) -> Vec<(Option<Cursor>, Cursor)> {
+    fn stretches(&self) -> Vec<(Option<&Cursor>, &Cursor)> {
         let trail = &self.run.trail;
-        let before = std::iter::once(None).chain(trail.iter().cloned().map(Some));
-        let pairs = before.zip(trail.iter().cloned());
-        let is_whole = |(before, after): &(Option<Cursor>, Cursor)| {
-            let lanes = |cursor: &Cursor| cursor.known_lanes().collect::<Vec<_>>();
-            let is_known = before.as_ref().is_none_or(|before| lanes(before) == lanes(after));
-            let from = batch(before.as_ref());
+        let pairs = std::iter::once(None).chain(trail.iter().map(Some)).zip(trail);
+        let is_whole = |(before, after): &(Option<&Cursor>, &Cursor)| {
+            let is_known = before.is_none_or(|before| before.known_lanes().eq(after.known_lanes()));
+            let from = batch(*before);
             is_known && from < after.batch() && after.batch() <= self.run.session(from).1
         };
         pairs.filter(is_whole).collect()
@@ -190,18 +188,18 @@ impl Replay {
     /// The config of a session, as far as batches depend on it and a cursor does not. The files are where the last session
     /// has them.
     pub(crate) fn session_config(&self, session: &Session) -> Config {
-        let mut config = self.config.clone();
-        let (own, of) = (&mut config.pipeline, &session.config.pipeline);
+        let (mut config, was) = (self.config.clone(), &session.config);
+        let (own, of) = (&mut config.pipeline, &was.pipeline);
         (own.batch_size, own.epochs, own.uneven, own.last) = (of.batch_size, of.epochs, of.uneven, of.last);
-        let (now, of) = (names(&self.config.sources), &session.config);
-        let source = |(name, of): (String, &SourceConfig)| {
+        let now = names(&self.config.sources);
+        let source = |(name, was): (String, &SourceConfig)| {
             let now = now.iter().position(|now| *now == name).map(|nth| &self.config.sources[nth]);
-            SourceConfig { weight: of.weight, epochs: of.epochs, ..now.unwrap_or(of).clone() }
+            SourceConfig { weight: was.weight, epochs: was.epochs, ..now.unwrap_or(was).clone() }
         };
-        config.sources = names(&of.sources).into_iter().zip(&of.sources).map(source).collect();
-        config.mixture.clone_from(&of.mixture);
+        config.sources = names(&was.sources).into_iter().zip(&was.sources).map(source).collect();
+        config.mixture.clone_from(&was.mixture);
         // What follows an excluded document in its row moves up.
-        config.exclude.documents.clone_from(&session.config.exclude.documents);
+        config.exclude.documents.clone_from(&was.exclude.documents);
         config
     }
 

@@ -64,7 +64,9 @@ pub struct Found {
 
 /// Looks for documents in the batches of a run.
 #[derive(Debug)]
-pub struct Search(Replay);
+pub struct Search {
+    replay: Replay,
+}
 
 impl Search {
     /// Lists the files of a run, as its last session reads them.
@@ -74,7 +76,7 @@ impl Search {
     pub async fn open(mut run: Run) -> Result<Self> {
         // The places of all lanes are needed.
         run.trail.retain(|cursor| cursor.known_lanes().count() == cursor.lanes());
-        Ok(Self(Replay::open(run).await?))
+        Ok(Self { replay: Replay::open(run).await? })
     }
 
     /// Finds all places of a document. `on_batch` is told how many of how many batches are read.
@@ -101,7 +103,7 @@ impl Search {
         if found.is_empty() && reason.is_none() {
             reason = Some(self.why_not(asked).await?);
         }
-        Ok(Found { found, reason, read_batches: read, of_batches: self.0.run.batches })
+        Ok(Found { found, reason, read_batches: read, of_batches: self.replay.run.batches })
     }
 
     /// Which batches have to be read. Each stretch begins at a cursor of the trail or at the start.
@@ -109,7 +111,7 @@ impl Search {
         let mut all = Vec::new();
         for record in asked.records.iter().filter(|record| record.is_trained()) {
             let marks: Vec<Vec<Mark>> = (0..self.lanes()).map(|lane| self.marks(lane, record)).collect();
-            let (end, advances) = (self.0.run.batches, self.advances());
+            let (end, advances) = (self.replay.run.batches, self.advances());
             let last = marks.iter().flatten().map(|mark| mark.at.epoch).max().unwrap_or_default();
             for epoch in 0..=last {
                 for place in self.places(record, epoch).await? {
@@ -126,21 +128,21 @@ impl Search {
     }
 
     fn lanes(&self) -> usize {
-        self.0.config.pipeline.lanes()
+        self.replay.config.pipeline.lanes()
     }
 
     /// Where a lane is in the source of a record, at the start and at each cursor.
     fn marks(&self, lane: usize, record: &Record) -> Vec<Mark> {
         let start = Mark { batch: 0, at: LaneCursor::default() };
         let mark = |cursor: &Cursor| Mark { batch: cursor.batch(), at: place(cursor, lane, record) };
-        std::iter::once(start).chain(self.0.run.trail.iter().map(mark)).collect()
+        std::iter::once(start).chain(self.replay.run.trail.iter().map(mark)).collect()
     }
 
     /// How many times a lane's place has to change until all that was delivered before comes before it. Each change is one
     /// window of the shuffle or more. Behind its place, packing has delivered parts of one document, or of so many short
     /// ones as a row repeats; best fit those of two windows of its own; and a token budget those of one more.
     fn advances(&self) -> usize {
-        let pipeline = &self.0.config.pipeline;
+        let pipeline = &self.replay.config.pipeline;
         let packed = match pipeline.pack {
             PackRule::Concat | PackRule::Pad => pipeline.ahead,
             PackRule::BestFit => 3,
@@ -155,10 +157,16 @@ impl Search {
             Uneven::Pad | Uneven::Stop => {
                 let sources = names(&session.config.sources);
                 let source = sources.iter().position(|name| *name == record.name);
-                source.map_or(Some(0), |source| self.0.session_config(session).epochs(source))
+                source.map_or(Some(0), |source| self.replay.session_config(session).epochs(source))
             }
         };
-        self.0.run.sessions.iter().map(|session| of_session(session).unwrap_or(u64::MAX)).max().unwrap_or(0)
+        self.replay
+            .run
+            .sessions
+            .iter()
+            .map(|session| of_session(session).unwrap_or(u64::MAX))
+            .max()
+            .unwrap_or(0)
     }
 
     /// The first epoch from `least` on in which a lane may have delivered a record here, and whether it is the only one.
@@ -189,11 +197,11 @@ impl Search {
 
     /// The places in an epoch of the documents of a record.
     async fn places(&self, record: &Record, epoch: u64) -> Result<Vec<EpochPlace>> {
-        let source = self.0.source.only(record.source);
-        let (pipeline, lane) = (&self.0.config.pipeline, Lane::default());
+        let source = self.replay.source.only(record.source);
+        let (pipeline, lane) = (&self.replay.config.pipeline, Lane::default());
         let lane = Lane {
             lanes: self.lanes(),
-            seed: self.0.config.seed,
+            seed: self.replay.config.seed,
             shuffle_splits: pipeline.shuffle_splits,
             shuffle_global: pipeline.shuffles_globally(),
             interleave: interleave(pipeline, Side::Train, &source),
@@ -210,12 +218,12 @@ impl Search {
         watch: &mut Watch<'_>,
         mut on_batch: impl FnMut(u64),
     ) -> Result<u64> {
-        let (run, mut read, mut at) = (&self.0.run, 0, batches.start);
+        let (run, mut read, mut at) = (&self.replay.run, 0, batches.start);
         let mut cursor = run.trail.iter().find(|cursor| cursor.batch() == at && at > 0).cloned();
         while at < batches.end {
             let (session, ends) = run.session(at);
             let until = ends.min(batches.end);
-            let mut loader = self.0.opened(&self.0.session_config(session), cursor).await?;
+            let mut loader = self.replay.opened(&self.replay.session_config(session), cursor).await?;
             watch.files = self.files(watch.asked, &loader);
             let mut before = loader.start().clone();
             while before.batch() < until {
@@ -236,14 +244,14 @@ impl Search {
         let first = |source: &Source, number: usize| source.only(number).first_file();
         let file = |record: &Record| {
             let number = loader.start().sources().iter().position(|name| *name == record.name)?;
-            Some(first(loader.source(), number) + record.file - first(&self.0.source, record.source))
+            Some(first(loader.source(), number) + record.file - first(&self.replay.source, record.source))
         };
         asked.records.iter().map(file).collect()
     }
 
     /// The places that are in no excluded batch; if there are others only, why there is none.
     fn trained(&self, places: Vec<Place>) -> (Vec<Place>, Option<String>) {
-        let batches = self.0.run.excluded_batches();
+        let batches = self.replay.run.excluded_batches();
         let is_out = |place: &Place| batches.iter().any(|batches| batches.contains(&place.batch));
         let first = places.first().map(|place| place.batch);
         let found: Vec<Place> = places.into_iter().filter(|place| !is_out(place)).collect();
@@ -256,11 +264,11 @@ impl Search {
     /// From which batch on the document is excluded.
     fn excluded_from(&self, asked: &Asked) -> Option<u64> {
         let is_asked = |begin: u64| asked.records.iter().any(|record| record.begin == begin);
-        let history = self.0.run.trail.last().map(Cursor::history).unwrap_or_default();
+        let history = self.replay.run.trail.last().map(Cursor::history).unwrap_or_default();
         let noted = history.iter().filter_map(|event| match event {
             Event::ExcludedDocuments { batch, places, .. } => {
                 let is_there = asked.records.iter().any(|record| {
-                    let nth = record.file - self.0.source.only(record.source).first_file();
+                    let nth = record.file - self.replay.source.only(record.source).first_file();
                     places.get(&record.name).is_some_and(|places| places.contains(&(nth, record.begin)))
                 });
                 is_there.then_some(*batch)
@@ -268,7 +276,7 @@ impl Search {
             _ => None,
         });
         // Behind the last cursor only the configs tell.
-        let configs = self.0.run.sessions.iter().filter(|session| {
+        let configs = self.replay.run.sessions.iter().filter(|session| {
             let mut documents = session.config.exclude.documents.iter();
             documents.any(|document| document.path == asked.path && is_asked(document.byte))
         });
@@ -277,7 +285,7 @@ impl Search {
 
     /// Why a document that is trained on is in no batch.
     async fn why_not(&self, asked: &Asked) -> Result<String> {
-        let batches = self.0.run.batches;
+        let batches = self.replay.run.batches;
         if let Some(from) = self.excluded_from(asked) {
             return Ok(format!("exclude.documents leaves it out from batch {from} on"));
         }
@@ -340,7 +348,7 @@ impl Watch<'_> {
         piece: &Piece,
         record: &Record,
     ) -> Result<Option<u64>> {
-        let Config { pipeline, .. } = &self.search.0.config;
+        let Config { pipeline, .. } = &self.search.replay.config;
         let row = if pipeline.batch_tokens.is_some() { 0 } else { u64::from(piece.row) };
         let lane = ((before.turn() + row) % before.lanes() as u64) as usize;
         let at = place(before, lane, record);
@@ -348,8 +356,12 @@ impl Watch<'_> {
         if pipeline.pack == PackRule::BestFit || pipeline.batch_tokens.is_some() || record.is_rendered {
             let marks = self.search.marks(lane, record);
             let epochs = self.search.epochs(record, lane, at.epoch, |place| {
-                let range =
-                    stretch(&marks, |at| place.up_to(at), self.search.advances(), self.search.0.run.batches);
+                let range = stretch(
+                    &marks,
+                    |at| place.up_to(at),
+                    self.search.advances(),
+                    self.search.replay.run.batches,
+                );
                 (range.start <= batch.number()).then(|| place.up_to(&at) != UpTo::All)
             });
             return Ok(epochs.await?.filter(|(_, is_only)| *is_only).map(|(epoch, _)| epoch));
@@ -387,8 +399,8 @@ impl Search {
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) of the key `--document` if there is no such file, or no such document.
     pub async fn document(&self, path: &str, line: Option<u64>) -> Result<Asked> {
-        let (source, names) = (self.0.source.clone(), names(&self.0.config.sources));
-        let holdout = Holdout { fraction: self.0.config.pipeline.holdout, side: Side::Train };
+        let (source, names) = (self.replay.source.clone(), names(&self.replay.config.sources));
+        let holdout = Holdout { fraction: self.replay.config.pipeline.holdout, side: Side::Train };
         let path = path.to_owned();
         tasks::blocking("source", move || asked::find(&source, &names, holdout, &path, line)).await
     }

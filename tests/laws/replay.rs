@@ -7,9 +7,9 @@ use millstream::when::Search;
 use millstream::{Batch, Cursor, Error};
 use proptest::prelude::*;
 
-use crate::corpus::{all, block_on, configs, corpora, mixed, open, rules};
+use crate::corpus::{all, block_on, configs, corpora, mixed, rules};
 use crate::dynamic::budgets;
-use crate::when::{bytes, parts, run, written};
+use crate::when::{bytes, parts, rest, run, written};
 
 fn check(run: Run, most: usize) -> Vec<Checked> {
     block_on(async {
@@ -100,11 +100,7 @@ fn each_session_is_made_with_its_own_config() {
     second.exclude.documents = vec![ExcludedDocument { path: directory.path().join("lines.txt"), byte: 0 }];
     let before = batches(&first);
     let before = &before[..21];
-    let after: Vec<Batch> = block_on(async {
-        use futures::TryStreamExt;
-        let cursor = before[20].cursor();
-        open(&second, Some(cursor)).await.expect("it opens").try_collect().await.expect("no errors")
-    });
+    let after = rest(&second, before[20].cursor());
     let batches: Vec<Batch> = before.iter().cloned().chain(after).collect();
     let sessions = vec![Session { begins: 0, config: first.clone() }, Session { begins: 21, config: second }];
     let whole = Run { sessions, ..run(&first, &batches, 7) };
@@ -138,11 +134,7 @@ fn sources_may_change_between_sessions() {
     second.sources = vec![source("c", 0.0), source("b", 2.0), source("a", 1.0)];
     let before = batches(&first);
     let before = &before[..20];
-    let after: Vec<Batch> = block_on(async {
-        use futures::TryStreamExt;
-        let cursor = before[19].cursor();
-        open(&second, Some(cursor)).await.expect("it opens").try_collect().await.expect("no errors")
-    });
+    let after = rest(&second, before[19].cursor());
     let batches: Vec<Batch> = before.iter().cloned().chain(after).collect();
     let sessions = vec![Session { begins: 0, config: first.clone() }, Session { begins: 20, config: second }];
     let run = Run { sessions, ..run(&first, &batches, 5) };

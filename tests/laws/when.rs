@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use futures::TryStreamExt;
 use millstream::config::{
     Config, DocumentKind, ExcludedDocument, Last, ShuffleRule, SourceKind, TokenizerKind, Uneven,
 };
 use millstream::replay::{Run, Session};
 use millstream::when::{Found, Place, Search};
-use millstream::{Batch, Error};
+use millstream::{Batch, Cursor, Error};
 use proptest::prelude::*;
 
-use crate::corpus::{Corpus, all, block_on, configs, corpora, lines, mixed, rules};
+use crate::corpus::{Corpus, all, block_on, configs, corpora, lines, mixed, open, rules};
 use crate::dynamic::budgets;
 use crate::shuffle_global::shuffled;
 
@@ -239,6 +240,14 @@ fn lines_of_compressed_files_are_found() {
     }
 }
 
+/// The batches that follow a cursor.
+pub(crate) fn rest(config: &Config, cursor: &Cursor) -> Vec<Batch> {
+    block_on(async {
+        let loader = open(config, Some(cursor)).await.expect("it opens");
+        loader.try_collect().await.expect("no errors")
+    })
+}
+
 /// The config changes between sessions: batches have more rows, and the corpus has another epoch.
 #[test]
 fn a_run_that_went_on_with_changes_is_read_session_by_session() {
@@ -258,15 +267,7 @@ fn a_run_that_went_on_with_changes_is_read_session_by_session() {
     let before = block_on(all(&first)).expect("no errors");
     let before = &before[..20];
     let cursor = before[19].cursor();
-    let after: Vec<Batch> = block_on(async {
-        use futures::TryStreamExt;
-        crate::corpus::open(&second, Some(cursor))
-            .await
-            .expect("it opens")
-            .try_collect()
-            .await
-            .expect("no errors")
-    });
+    let after = rest(&second, cursor);
     let batches: Vec<Batch> = before.iter().cloned().chain(after).collect();
     let sessions = vec![Session { begins: 0, config: first }, Session { begins: 20, config: second.clone() }];
     let run = Run { sessions, ..run(&second, &batches, 7) };

@@ -40,12 +40,12 @@ pub(super) fn not_a_number(line: &Value) -> Option<&'static str> {
     FIELDS.iter().flat_map(|(fields, ..)| *fields).find(is_wrong)
 }
 
-/// The losses of a line by source and column: the names, the values, and the loss of each.
-pub(super) fn losses_by_value(line: &Value) -> impl Iterator<Item = (&String, &String, Option<f64>)> {
+/// The losses of a line by source and column: the names, the values, and the mean of each with its number of targets.
+pub(super) fn means_by_value(line: &Value) -> impl Iterator<Item = (&String, &String, &Value)> {
     let names = line["loss_by"].as_object().into_iter().flatten();
     names.flat_map(|(name, values)| {
         let values = values.as_object().into_iter().flatten();
-        values.map(move |(value, mean)| (name, value, mean["loss"].as_f64()))
+        values.map(move |(value, mean)| (name, value, mean))
     })
 }
 
@@ -56,7 +56,8 @@ impl Chart {
             visit(Self::Field(at), fields.map(|field| line[field].as_f64()));
         }
         let is_validation = line["validation_loss"].is_number();
-        for (name, value, loss) in losses_by_value(line) {
+        for (name, value, mean) in means_by_value(line) {
+            let loss = mean["loss"].as_f64();
             let losses = [loss.filter(|_| !is_validation), loss.filter(|_| is_validation)];
             visit(Self::LossBy(name.clone(), value.clone()), losses);
         }

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::chart::means_by_value;
 use super::line;
 use crate::failure::Failure;
 use crate::ledger::{self, Shown};
 use crate::words::count;
 use crate::{progress, steps};
 use millstream::config::SourceKind;
-use millstream::cursor::{Event, LaneState};
+use millstream::cursor::{Event, LaneState, SourceLedger};
 use millstream::files::{File, Listing};
 use millstream::meter::Skipped;
 use millstream::replay::{Checked, Replay};
@@ -109,15 +110,6 @@ struct Check {
     stretches: Vec<Checked>,
 }
 
-/// How the files that a run read differ from those that are there now; `None` if they do not.
-fn changes(directory: &RunDirectory, now: &Listing) -> Result<Option<String>> {
-    if !directory.files().exists() {
-        return Ok(Some("unknown: the run has no list of its files".to_owned()));
-    }
-    let changes = Listing::load(directory.files())?.changes(now).to_string();
-    Ok((!changes.is_empty()).then_some(changes))
-}
-
 impl Receipt {
     /// Reads a run, and with `places` makes its batches again at so many places.
     pub(super) async fn read(name: String, path: &Path, places: Option<usize>) -> Result<Self, Failure> {
@@ -191,12 +183,21 @@ impl Check {
     }
 }
 
+/// How the files that a run read differ from those that are there now; `None` if they do not.
+fn changes(directory: &RunDirectory, now: &Listing) -> Result<Option<String>> {
+    if !directory.files().exists() {
+        return Ok(Some("unknown: the run has no list of its files".to_owned()));
+    }
+    let changes = Listing::load(directory.files())?.changes(now).to_string();
+    Ok((!changes.is_empty()).then_some(changes))
+}
+
 /// The sources of a cursor. Files number them as `names` and `kinds` do.
 fn sources(cursor: &Cursor, files: &[File], names: &[String], kinds: &[SourceKind]) -> Vec<Source> {
     let ledger = cursor.ledger();
     let all = ledger.sources.iter().map(|(_, source)| source.delivered()).sum();
     let lanes: Vec<&LaneState> = cursor.known_lanes().filter_map(|lane| cursor.lane(lane)).collect();
-    let source = |(number, (name, ledger)): (usize, (String, millstream::cursor::SourceLedger))| {
+    let source = |(number, (name, ledger)): (usize, (String, SourceLedger))| {
         // A lane may have no document of a small source.
         let places = lanes.iter().map(|lane| lane.sources[number].at).filter(|at| at.documents > 0);
         let epochs = Epochs {
@@ -224,11 +225,9 @@ fn values(directory: &RunDirectory) -> Result<BTreeMap<String, BTreeMap<String, 
         if line["validation_loss"].is_number() {
             return;
         }
-        for (name, means) in line["loss_by"].as_object().into_iter().flatten() {
-            for (value, mean) in means.as_object().into_iter().flatten() {
-                let share = values.entry(name.clone()).or_default().entry(value.clone()).or_default();
-                share.ids += mean["tokens"].as_u64().unwrap_or_default();
-            }
+        for (name, value, mean) in means_by_value(line) {
+            let share = values.entry(name.clone()).or_default().entry(value.clone()).or_default();
+            share.ids += mean["tokens"].as_u64().unwrap_or_default();
         }
     })?;
     for shares in values.values_mut() {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::chart::losses_by_value;
+use super::chart::means_by_value;
 use super::unit::{Kind, short};
 use crate::ledger::Shown;
 
@@ -108,7 +108,8 @@ impl Sums {
         ] {
             *figure = number(field).or(*figure);
         }
-        for (name, value, loss) in losses_by_value(line) {
+        for (name, value, mean) in means_by_value(line) {
+            let loss = mean["loss"].as_f64();
             let losses = figures.loss_by.entry(name.clone()).or_default().entry(value.clone()).or_default();
             if line["validation_loss"].is_number() {
                 losses.validation_loss = loss.or(losses.validation_loss);

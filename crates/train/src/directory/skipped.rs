@@ -24,8 +24,9 @@ impl SkipLog {
     /// Opens the file of a session that continues after `step`. A run that begins has skipped nothing.
     pub(super) fn open(directory: &RunDirectory, step: u64) -> Result<Self> {
         let path = directory.skipped();
-        lines::cut(&path, |_: &Skipped| step > 0)?;
-        Ok(Self { path, known: directory.skipped_documents()?.into_iter().collect(), lines: None })
+        let kept = lines::cut(&path, |_: &Skipped| step > 0)?;
+        let known = kept.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        Ok(Self { path, known, lines: None })
     }
 
     /// Writes those of these documents that are new.

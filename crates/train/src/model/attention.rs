@@ -59,7 +59,10 @@ impl KeyValues {
             }
             None => (keys, values),
         };
-        self.0.splice(block..(block + 1).min(self.0.len()), [joined.clone()]);
+        match self.0.get_mut(block) {
+            Some(pair) => *pair = joined.clone(),
+            None => self.0.push(joined.clone()),
+        }
         joined
     }
 }

@@ -50,7 +50,7 @@ impl Receipt {
                 .map(|(value, &Share { ids, share })| vec![value.clone(), ids.to_string(), percent(share)]);
             Table::new(format!("Targets by {name}"), &["value", "targets", "share"], rows)
         });
-        let rest = [self.skipped(), self.happened(), self.files(), self.order()];
+        let rest = [self.skipped(), self.happened(), self.files(), Some(self.order())];
         let tables = tables.into_iter().flatten().chain([ledger]).chain(values);
         tables.chain(rest.into_iter().flatten()).collect()
     }
@@ -127,9 +127,9 @@ impl Receipt {
         (!self.files.is_empty()).then(|| Table::new("Files as they are now", &heads, rows).of_words())
     }
 
-    fn order(&self) -> Option<Table> {
+    fn order(&self) -> Table {
         let rows = self.order.iter().map(|(key, value)| vec![key.clone(), value.clone()]);
-        Some(Table::new("What the order depends on", &["setting", "value"], rows).of_words())
+        Table::new("What the order depends on", &["setting", "value"], rows).of_words()
     }
 }
 
