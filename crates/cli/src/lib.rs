@@ -139,7 +139,7 @@ enum Command {
     #[command(after_help = train::HELP)]
     Train(train::TrainArgs),
     #[cfg(feature = "train")]
-    /// Show the results of runs with their curves, or the data that one of them read.
+    /// Show the results of runs, or the data that one of them read.
     #[command(after_help = report::HELP)]
     Report(report::ReportArgs),
     #[cfg(feature = "train")]
