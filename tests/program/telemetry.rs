@@ -455,7 +455,11 @@ fn the_verdict_and_the_table_stand_where_people_and_scripts_look() {
     assert!(said.contains("\nthe trainer ") && said.contains("\nstage ") && table(&said), "{said}");
     let bench = millstream(&["bench", "loader", TINY, "-n", "50", "--json"]).output().expect("it runs");
     let report: Value = serde_json::from_slice(&bench.stdout).expect("JSON");
-    assert_eq!(report["verdict"]["stage"], report["meters"]["at_fault"]);
+    // Uneven batches are blamed on the queue, and a consumer that hardly waits on nothing.
+    let stage = report["verdict"]["stage"].as_str();
+    let at_fault = report["meters"]["at_fault"].as_str();
+    assert!(stage.is_none_or(|stage| stage == "prefetch" || Some(stage) == at_fault), "{report}");
+    assert_eq!(report["verdict"]["wait_share"], report["meters"]["wait_share"]);
     assert_eq!(report["meters"]["stages"].as_array().expect("stages").len(), 6);
     assert_eq!(report["meters"]["batches"], 50);
 }
