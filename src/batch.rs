@@ -11,11 +11,13 @@ use crate::error::Unit;
 use crate::files::{Files, Position};
 
 mod build;
+mod by_value;
 mod mixing;
 mod row_block;
 mod targets;
 
 pub use build::BatchBuilder;
+pub(crate) use by_value::uncopied_values;
 pub use mixing::Mixing;
 pub(crate) use row_block::RowBlock;
 pub use targets::Targets;

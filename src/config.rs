@@ -287,10 +287,21 @@ impl Config {
                            turns; leave one of them out";
             return Err(Error::config("mixture.changes", problem));
         }
+        self.check_ledger_by()?;
         self.exclude.validate()?;
         self.store.validate()?;
         self.tokenizer.validate()?;
         self.pipeline.validate()
+    }
+
+    /// Refuses to count by the values of a column that no document has.
+    fn check_ledger_by(&self) -> Result<()> {
+        let Some(column) = &self.pipeline.ledger_by else { return Ok(()) };
+        if self.sources.iter().any(|source| source.columns.contains(column)) {
+            return Ok(());
+        }
+        let problem = format!("no source has the column {column:?}; add it to the columns of a source");
+        Err(Error::config("pipeline.ledger_by", problem))
     }
 }
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 mod account;
 mod anchor;
+mod by_value;
 mod check;
 mod digest;
 mod history;
@@ -23,6 +24,8 @@ mod merge;
 mod whole;
 
 pub use anchor::Anchor;
+pub(crate) use by_value::{ByValue, Omitted};
+pub use by_value::{NONE, OTHER};
 pub use digest::Digest;
 pub(crate) use history::SAMPLES;
 pub use history::{Event, ExcludedDocument, Fingerprint};

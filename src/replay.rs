@@ -243,7 +243,9 @@ fn difference(expected: &Cursor, found: &Cursor) -> Option<String> {
     }
     expected.known_lanes().find_map(|number| {
         let (expected, found) = (expected.lane(number)?, found.lane(number)?);
-        let ledgers = |lane: &LaneState| lane.sources.iter().map(|source| source.ledger).collect::<Vec<_>>();
+        let ledgers = |lane: &LaneState| {
+            lane.sources.iter().map(|source| (source.ledger, source.values.clone())).collect::<Vec<_>>()
+        };
         if expected.digest != found.digest {
             return Some(format!("lane {number} has digest {}, and had {}", found.digest, expected.digest));
         }

@@ -45,6 +45,20 @@ impl Cursor {
         Ok(all)
     }
 
+    /// The same by source and by the values of the column that `pipeline.ledger_by` names; empty if it names none. What is
+    /// skipped and padding are of no value.
+    fn ledger_by_value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = PyDict::new(py);
+        for (name, values) in self.0.ledger().values {
+            let of_source = PyDict::new(py);
+            for (value, ledger) in values {
+                of_source.set_item(value, ledger.numbers().into_py_dict(py)?)?;
+            }
+            all.set_item(name, of_source)?;
+        }
+        Ok(all)
+    }
+
     /// The cursor as JSON, as `save` writes it.
     fn to_json(&self) -> PyResult<String> {
         serde_json::to_string(&*self.0).map_err(|e| super::errors::refused("cursor", e.to_string()))

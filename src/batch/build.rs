@@ -36,6 +36,11 @@ impl BatchBuilder {
         self.batch_size = rows;
     }
 
+    /// The rows so far.
+    pub(super) fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
     /// How many ids wider than `seq_len` rows are.
     pub(crate) fn ahead(&self) -> usize {
         self.batch.ahead

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{MaskedPlaces, Piece};
-use crate::cursor::{Digest, RowAccount, SourceLedger};
+use crate::cursor::{Digest, Omitted, RowAccount};
 use crate::document::{Columns, Mask, Sequence};
 use crate::files::Files;
 
@@ -195,7 +195,7 @@ pub(crate) struct RowBlock {
     columns: Vec<Arc<Columns>>,
     rows: Vec<BlockRow>,
     /// What was left out before some of the rows, with their numbers.
-    left_out: Vec<(usize, SourceLedger)>,
+    left_out: Vec<(usize, Omitted)>,
 }
 
 /// A row of a block, and where its share of each list ends there.
@@ -225,7 +225,7 @@ impl RowBlock {
     /// Copies a row. A batch has targets for so many ids `ahead`.
     pub(crate) fn push(&mut self, sequence: &Sequence, ahead: usize) {
         if let Some(left_out) = sequence.left_out() {
-            self.left_out.push((self.rows.len(), *left_out));
+            self.left_out.push((self.rows.len(), left_out.clone()));
         }
         let Self { ids, pieces, masked, corpora, columns, rows, .. } = self;
         let copies = Copies { ids, pieces, masked, corpora, columns };
@@ -275,7 +275,7 @@ impl RowBlock {
     }
 
     /// What was left out before a row.
-    pub(crate) fn left_out(&self, nth: usize) -> Option<&SourceLedger> {
+    pub(crate) fn left_out(&self, nth: usize) -> Option<&Omitted> {
         if self.left_out.is_empty() {
             return None;
         }

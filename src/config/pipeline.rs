@@ -82,6 +82,10 @@ pub struct PipelineConfig {
     /// Which cores reading and tokenizing stay on: `off`, `auto` (those of the NUMA node that the loader is opened
     /// on, if there are several), or a list of cores. Linux only.
     pub pin: PinConfig,
+    /// The column by whose values cursors count what became of documents and ids, besides by source. It is one of a source's
+    /// `columns`. A resumed run keeps the one that it began with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ledger_by: Option<String>,
 }
 
 /// Which documents are shuffled together.
@@ -188,6 +192,7 @@ impl Default for PipelineConfig {
             depth: OrAuto::Auto,
             memory: ByteCount::mib(512),
             pin: PinConfig::Off,
+            ledger_by: None,
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The ledger of a cursor: the sum over its lanes.
 
-use super::{Cursor, Ledger, SourceLedger};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{Cursor, Ledger, RowAccount, SourceLedger};
 
 impl Cursor {
     /// What became of every document and id up to this cursor, since the run began. A rank's cursor counts what its own
@@ -11,7 +14,7 @@ impl Cursor {
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger {
             sources: self.sources().iter().map(|name| (name.clone(), SourceLedger::default())).collect(),
-            padding: 0,
+            ..Ledger::default()
         };
         self.count_into(&mut ledger);
         ledger
@@ -28,6 +31,55 @@ impl Cursor {
                 sum.skipped += source.at.all_skipped();
             }
             *all = sum;
+        }
+        if self.ledger_by.is_some() {
+            self.count_values_into(ledger);
+        }
+    }
+
+    /// The column by whose values the ledger counts, `pipeline.ledger_by`.
+    pub fn ledger_by(&self) -> Option<&str> {
+        self.ledger_by.as_deref()
+    }
+
+    /// Counts by the values of a column from here on; the cursor is that of a stream's beginning.
+    pub(crate) fn count_by(&mut self, column: Option<&str>) {
+        self.ledger_by = column.map(Arc::from);
+    }
+
+    /// Adds what a row of `lane` holds of each value.
+    #[cold]
+    pub(crate) fn add_row_values(
+        &mut self,
+        lane: usize,
+        row: RowAccount,
+        values: Vec<(Cow<'_, str>, SourceLedger)>,
+    ) {
+        if let Some(source) = row.source {
+            self.known(lane).add_values(source, values);
+        }
+    }
+
+    /// Adds what a row of `lane` holds of each value if it is made and not delivered.
+    #[cold]
+    pub(crate) fn exclude_row_values(
+        &mut self,
+        lane: usize,
+        row: RowAccount,
+        mut values: Vec<(Cow<'_, str>, SourceLedger)>,
+    ) {
+        values.iter_mut().for_each(|(_, ledger)| *ledger = ledger.as_excluded());
+        self.add_row_values(lane, row, values);
+    }
+
+    /// Puts the numbers of the values into a ledger of the same sources.
+    #[cold]
+    fn count_values_into(&self, ledger: &mut Ledger) {
+        ledger.values.clear();
+        for lane in self.lanes.iter().flatten() {
+            for (name, values) in self.sources.iter().zip(lane.sources.iter().map(|source| &source.values)) {
+                values.iter().for_each(|values| ledger.add_values(name, values));
+            }
         }
     }
 }

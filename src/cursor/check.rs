@@ -28,8 +28,11 @@ pub(super) fn counts<'a>(
 }
 
 /// Refuses places that no source can have. The stages' skips are not checked here: each stage checks its own.
-fn source(SourceState { rows, at, ledger }: &SourceState) -> Result<(), String> {
+fn source(SourceState { rows, at, ledger, values }: &SourceState) -> Result<(), String> {
     bounded("a source's rows", *rows)?;
+    if let Some(values) = values {
+        values.check(bounded)?;
+    }
     let place = [
         ("epoch", at.epoch),
         ("split", at.split),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Digest, LaneCursor, RowAccount, SourceLedger, is_zero};
+use super::{ByValue, Digest, LaneCursor, Omitted, RowAccount, SourceLedger, is_zero};
 
 /// Where one lane is: the place in each of its sources, and a digest of what it has delivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct LaneState {
 }
 
 /// Where one lane is in one source.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceState {
     /// Rows that came from it.
@@ -36,6 +36,9 @@ pub struct SourceState {
     /// What became of what it gave.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ledger: SourceLedger,
+    /// The same by the values of `pipeline.ledger_by`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) values: Option<Arc<ByValue>>,
 }
 
 /// How one turn advances a lane.
@@ -78,10 +81,30 @@ impl LaneState {
 
     /// Adds what a source gave and no row delivers. A row of padding has no source, and was not delivered.
     #[inline]
-    pub(super) fn leave_out(&mut self, source: Option<u32>, left_out: Option<&SourceLedger>) {
+    pub(super) fn leave_out(&mut self, source: Option<u32>, left_out: Option<&Omitted>) {
         if let (Some(source), Some(left_out)) = (source, left_out) {
-            self.sources[source as usize].ledger += *left_out;
+            self.sources[source as usize].ledger += left_out.all;
+            if let Some(values) = &left_out.values {
+                self.omit_values(source, values);
+            }
         }
+    }
+
+    /// Adds what became of some ids of a source.
+    #[cold]
+    pub(super) fn add_values(
+        &mut self,
+        source: u32,
+        values: impl IntoIterator<Item = (impl AsRef<str>, SourceLedger)>,
+    ) {
+        let own = Arc::make_mut(self.sources[source as usize].values.get_or_insert_default());
+        values.into_iter().for_each(|(value, ledger)| own.add_within_bounds(value.as_ref(), ledger));
+    }
+
+    /// Adds what a source gave and no row delivers.
+    #[cold]
+    fn omit_values(&mut self, source: u32, values: &ByValue) {
+        self.add_values(source, values.iter());
     }
 
     pub(crate) fn advance(&mut self, step: LaneStep) {

@@ -1,6 +1,7 @@
 //! What became of every id, up to a cursor.
 
-use std::ops::AddAssign;
+use std::collections::BTreeMap;
+use std::ops::{AddAssign, Range};
 
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,10 @@ pub struct Ledger {
     /// Targets that are missing in rows of padding, which lanes give that have ended before others. No source made them.
     /// Rows that `pipeline.last = "pad"` adds to the last batch are not counted.
     pub padding: u64,
+    /// The same by the values of the column that `pipeline.ledger_by` names, of each source by name; empty if it names none.
+    /// The values of a source add up to its own numbers, but for `skipped` and `padding`: these are of no value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, BTreeMap<String, SourceLedger>>,
 }
 
 /// What a row holds, for the ledger.
@@ -86,8 +91,20 @@ impl RowAccount {
     /// What becomes of it if the row is not delivered.
     pub(crate) fn excluded(self) -> SourceLedger {
         let ids = u64::from(self.learned) + u64::from(self.masked) + u64::from(self.first);
-        let excluded = LeftOut { documents: self.documents.into(), ids };
-        SourceLedger { excluded, ..SourceLedger::default() }
+        LeftOut { documents: self.documents.into(), ids }.as_excluded()
+    }
+
+    /// The places of the row whose ids count in it, and in no other row that they are also in.
+    pub(crate) fn counted_places(self) -> Range<usize> {
+        let (learned, masked, first) = (self.learned as usize, self.masked as usize, self.first as usize);
+        1 - first..learned + masked + 1
+    }
+}
+
+impl LeftOut {
+    /// As a ledger of what is excluded.
+    pub(crate) fn as_excluded(self) -> SourceLedger {
+        SourceLedger { excluded: self, ..SourceLedger::default() }
     }
 }
 
@@ -107,9 +124,9 @@ impl SourceLedger {
         self.documents + self.cut.documents + self.excluded.documents + self.skipped
     }
 
-    /// Itself, unless nothing is in it.
-    pub(crate) fn boxed(self) -> Option<Box<Self>> {
-        (self != Self::default()).then(|| Box::new(self))
+    /// What was delivered, as what is excluded.
+    pub(super) fn as_excluded(&self) -> Self {
+        LeftOut { documents: self.documents, ids: self.delivered() }.as_excluded()
     }
 
     /// The numbers by name: of ids, but for those whose names begin with "documents".

@@ -48,6 +48,9 @@ fn merge(cursors: &[Cursor], name: impl Fn(usize) -> String) -> Result<Cursor> {
         if cursor.sources != whole.sources || cursor.lanes.len() != whole.lanes.len() {
             return Err(refused(&format!("{other} has other lanes or sources than {one}")));
         }
+        if cursor.ledger_by != whole.ledger_by {
+            return Err(refused(&format!("{other} counts by another column than {one}")));
+        }
         if cursor.history != whole.history {
             return Err(refused(&format!("{other} has another history than {one}")));
         }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use super::{
-    Digest, Event, Fingerprint, LaneCursor, LaneState, LaneStep, Length, RowAccount, SourceLedger,
-    SourceState, check, length,
+    Digest, Event, Fingerprint, LaneCursor, LaneState, LaneStep, Length, Omitted, RowAccount, SourceState,
+    check, length,
 };
 use crate::bounded;
 use crate::error::{Error, Remedy, Result};
@@ -39,6 +39,8 @@ pub struct Cursor {
     /// `None` for a lane of another rank.
     pub(super) lanes: Vec<Option<LaneState>>,
     pub(super) history: Arc<Vec<Event>>,
+    /// The column by whose values the lanes count.
+    pub(super) ledger_by: Option<Arc<str>>,
     pub(super) length: Option<Arc<Length>>,
     pub(super) fingerprint: Arc<Fingerprint>,
 }
@@ -54,6 +56,8 @@ struct Form {
     lanes: Vec<Option<LaneState>>,
     #[serde(default, skip_serializing_if = "no_events")]
     history: Arc<Vec<Event>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ledger_by: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     length: Option<length::Form>,
     fingerprint: Arc<Fingerprint>,
@@ -77,11 +81,13 @@ fn no_events(events: &Arc<Vec<Event>>) -> bool {
 }
 
 impl From<Cursor> for Form {
-    fn from(Cursor { batch, turn, sources, lanes, history, length, fingerprint }: Cursor) -> Self {
+    fn from(cursor: Cursor) -> Self {
+        let Cursor { batch, turn, sources, lanes, history, ledger_by, length, fingerprint } = cursor;
         let (version, checksum) = (VERSION, None);
         // As it is at this moment: it may become known while this is written.
         let length = length.map(|length| Arc::unwrap_or_clone(length).into());
-        let mut form = Self { version, batch, turn, sources, lanes, history, length, fingerprint, checksum };
+        let mut form =
+            Self { version, batch, turn, sources, lanes, history, ledger_by, length, fingerprint, checksum };
         form.checksum = Some(form.sum());
         form
     }
@@ -102,7 +108,7 @@ impl TryFrom<Form> for Cursor {
         if checksum.is_some_and(|checksum| checksum != form.sum()) {
             return Err(format!("its checksum is wrong: it was edited or damaged; {REMEDY}"));
         }
-        let Form { batch, turn, sources, lanes, history, length, fingerprint, .. } = form;
+        let Form { batch, turn, sources, lanes, history, ledger_by, length, fingerprint, .. } = form;
         if lanes.iter().flatten().next().is_none() || sources.is_empty() {
             return Err("it has no lane or no source".to_owned());
         }
@@ -110,12 +116,16 @@ impl TryFrom<Form> for Cursor {
             let (has, needs) = (lane.sources.len(), sources.len());
             return Err(format!("a lane has the places of {has} sources, and there are {needs}"));
         }
+        let states = || lanes.iter().flatten().flat_map(|lane| &lane.sources);
+        if ledger_by.is_none() && states().any(|source| source.values.is_some()) {
+            return Err("it counts by the values of a column, and does not say of which".to_owned());
+        }
         let known = lanes.iter().enumerate().filter_map(|(number, lane)| Some((number, lane.as_ref()?)));
         check::counts(batch, turn, known)?;
         check::history(&history, batch, turn)?;
         let length = length.map(|length| Length::read(length, lanes.len(), sources.len())).transpose()?;
         let length = length.map(Arc::new);
-        Ok(Self { batch, turn, sources, lanes, history, length, fingerprint })
+        Ok(Self { batch, turn, sources, lanes, history, ledger_by, length, fingerprint })
     }
 }
 
@@ -139,7 +149,8 @@ impl Cursor {
         assert!(lanes > 0, "a cursor needs at least one lane");
         let sources: Arc<[String]> = sources.into_iter().collect();
         let lanes = vec![Some(LaneState::start(sources.len())); lanes];
-        Self { batch: 0, turn: 0, sources, lanes, history: Arc::default(), length: None, fingerprint }
+        let history = Arc::default();
+        Self { batch: 0, turn: 0, sources, lanes, history, ledger_by: None, length: None, fingerprint }
     }
 
     /// The number of batches before this cursor, including excluded ones.
@@ -262,7 +273,7 @@ impl Cursor {
         for lane in self.lanes.iter_mut().flatten().chain(counted) {
             let places = before.iter();
             lane.sources = places
-                .map(|place| place.map_or_else(SourceState::default, |place| lane.sources[place]))
+                .map(|place| place.map_or_else(SourceState::default, |place| lane.sources[place].clone()))
                 .collect();
         }
         self.sources = sources.into();
@@ -283,7 +294,7 @@ impl Cursor {
         &mut self,
         lane: usize,
         (hash, account): (Digest, RowAccount),
-        left_out: Option<&SourceLedger>,
+        left_out: Option<&Omitted>,
     ) {
         let lane = self.known(lane);
         lane.digest = lane.digest.then(hash);
@@ -292,13 +303,13 @@ impl Cursor {
     }
 
     /// Adds a row of `lane` that is made and not delivered to the ledger.
-    pub(crate) fn exclude_row(&mut self, lane: usize, account: RowAccount, left_out: Option<&SourceLedger>) {
+    pub(crate) fn exclude_row(&mut self, lane: usize, account: RowAccount, left_out: Option<&Omitted>) {
         let lane = self.known(lane);
-        lane.leave_out(account.source, Some(&account.excluded()));
+        lane.leave_out(account.source, Some(&Omitted::of(None, account.excluded())));
         lane.leave_out(account.source, left_out);
     }
 
-    fn known(&mut self, lane: usize) -> &mut LaneState {
+    pub(super) fn known(&mut self, lane: usize) -> &mut LaneState {
         self.lanes[lane].as_mut().expect("only own lanes have turns")
     }
 

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Part, Position};
-use crate::cursor::{LeftOut, RowAccount, SourceLedger};
+use super::{Part, Position, label};
+use crate::cursor::{LeftOut, Omitted, RowAccount};
 
 /// A row in the making: at most `seq_len + 1` ids, as parts of documents.
 ///
@@ -34,7 +34,7 @@ pub struct Sequence {
     /// Which source it is of; `None` if it is only padding.
     source: Option<u32>,
     /// What of that source was left out since the row before.
-    left_out: Option<Box<SourceLedger>>,
+    left_out: Option<Box<Omitted>>,
 }
 
 /// Where an id of a [`Sequence`] comes from. It is the same in every epoch, however the rows are cut.
@@ -70,12 +70,12 @@ impl Sequence {
     }
 
     /// Says what was left out since the row before.
-    pub(crate) fn leaving_out(self, left_out: Option<Box<SourceLedger>>) -> Self {
+    pub(crate) fn leaving_out(self, left_out: Option<Box<Omitted>>) -> Self {
         Self { left_out, ..self }
     }
 
     /// What was left out since the row before.
-    pub(crate) fn left_out(&self) -> Option<&SourceLedger> {
+    pub(crate) fn left_out(&self) -> Option<&Omitted> {
         self.left_out.as_deref()
     }
 
@@ -98,22 +98,32 @@ impl Sequence {
     }
 
     /// Returns the row without the parts of documents for which `is_excluded` is true. Later parts move up, and padding
-    /// fills the end. A batch has targets for so many ids `ahead`.
-    pub(crate) fn without(mut self, is_excluded: impl Fn(&Position) -> bool, ahead: usize) -> Self {
+    /// fills the end. A batch has targets for so many ids `ahead`. What is left out counts by the values of a column, too.
+    pub(crate) fn without(
+        mut self,
+        is_excluded: impl Fn(&Position) -> bool,
+        ahead: usize,
+        ledger_by: Option<&str>,
+    ) -> Self {
         let is_out = |part: &Part| is_excluded(&part.position());
         if !self.parts.iter().any(is_out) {
             return self;
         }
-        let before = self.counted(ahead);
+        let (before, places) = (self.counted(ahead), self.counted_places(ahead));
         self.overlaps &= !self.parts.first().is_some_and(is_out);
-        self.parts.retain(|part| !is_out(part));
+        let parts = std::mem::take(&mut self.parts);
+        let (out, kept) = placed(parts).partition::<Vec<_>, _>(|(_, part)| is_out(part));
+        self.parts = kept.into_iter().map(|(_, part)| part).collect();
         (self.len, self.begun) = measured(&self.parts);
         let after = self.counted(ahead);
         let excluded = LeftOut {
             documents: before.documents.saturating_sub(after.documents),
             ids: before.ids.saturating_sub(after.ids),
         };
-        self.left_out.get_or_insert_default().excluded += excluded;
+        **self.left_out.get_or_insert_default() += match ledger_by {
+            None => Omitted::of(None, excluded.as_excluded()),
+            Some(column) => by_value(excluded, &out, &places, column),
+        };
         self
     }
 
@@ -207,6 +217,33 @@ impl Sequence {
             (0..ids.len()).map(move |at| ids[at])
         })
     }
+}
+
+/// The parts, each with where its first id is in their row.
+fn placed(parts: Vec<Part>) -> impl Iterator<Item = (usize, Part)> {
+    let place = |end: &mut usize, part: Part| {
+        let begin = std::mem::replace(end, *end + part.len());
+        Some((begin, part))
+    };
+    parts.into_iter().scan(0, place)
+}
+
+/// What is `excluded` of a row, by the values of a column of the parts that are taken `out`, given where ids were counted.
+///
+/// With targets further ahead, ids that move up count in this row, too: then less is excluded than the parts have, and the
+/// last parts have less.
+#[cold]
+fn by_value(excluded: LeftOut, out: &[(usize, Part)], counted: &Range<usize>, column: &str) -> Omitted {
+    let (mut all, mut left) = (Omitted::default(), excluded);
+    for (begin, part) in out {
+        let end = (begin + part.len()).min(counted.end);
+        let documents = u64::from(begins(part) && counted.contains(begin)).min(left.documents);
+        let ids = (end.saturating_sub(*begin.max(&counted.start)) as u64).min(left.ids);
+        left = LeftOut { documents: left.documents - documents, ids: left.ids - ids };
+        let own = LeftOut { documents, ids };
+        all += Omitted::of(Some(&label(part.column(column))), own.as_excluded());
+    }
+    all
 }
 
 /// Whether a document begins with this part.

@@ -33,7 +33,7 @@ pub(super) fn assemble(plan: Plan) -> Loader {
     let excluded = Arc::new(excluding.documents);
     let dealt = |lane: usize| {
         let turns = chains.lane(lane, start.lanes(), start.own(lane), &gauge);
-        let turns = without(turns, &excluded, pipeline.ahead);
+        let turns = without(turns, &excluded, pipeline);
         if on_demand {
             return turns.map_ok(DealtTurn::from).boxed();
         }
@@ -78,13 +78,13 @@ pub(super) fn assemble(plan: Plan) -> Loader {
 fn without(
     turns: BoxStream<'static, Result<Turn>>,
     excluded: &Arc<HashSet<(u32, u64)>>,
-    ahead: usize,
+    pipeline: &PipelineConfig,
 ) -> BoxStream<'static, Result<Turn>> {
     if excluded.is_empty() {
         return turns;
     }
-    let excluded = excluded.clone();
-    turns.map_ok(move |turn| turn.without(&excluded, ahead)).boxed()
+    let (excluded, ahead, column) = (excluded.clone(), pipeline.ahead, pipeline.ledger_by.clone());
+    turns.map_ok(move |turn| turn.without(&excluded, ahead, column.as_deref())).boxed()
 }
 
 /// The range from which the loader may choose a number, or the fixed number.

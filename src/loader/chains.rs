@@ -183,6 +183,7 @@ impl Chain<'_> {
             .pack(pipeline.packing(), at)
             .with_meter(gauge.pack.clone())
             .leaving_behind(left_behind)
+            .counting_by(pipeline.ledger_by.as_deref())
             .telling_once(chains.has_told.clone());
         if chains.stages.is_empty() {
             // The windows that the config asks for are held whatever they take: else a lane would wait forever.

@@ -138,8 +138,13 @@ impl Gauge {
     /// Adds what was left out behind the last rows of all own lanes.
     pub(super) fn add_left_behind(&self, ledger: &mut Ledger) {
         for lane in &self.left_behind {
-            for ((_, source), left) in ledger.sources.iter_mut().zip(lane) {
-                *source += *left.lock().unwrap_or_else(PoisonError::into_inner);
+            for (nth, left) in lane.iter().enumerate() {
+                let left = left.lock().unwrap_or_else(PoisonError::into_inner);
+                ledger.sources[nth].1 += left.all;
+                if let Some(values) = &left.values {
+                    let name = ledger.sources[nth].0.clone();
+                    ledger.add_values(&name, values);
+                }
             }
         }
     }

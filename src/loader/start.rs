@@ -31,6 +31,7 @@ pub(super) fn start(
     let start = match cursor {
         None => {
             let mut start = Cursor::start(config.pipeline.lanes(), names.clone(), Arc::new(fingerprint));
+            start.count_by(config.pipeline.ledger_by.as_deref());
             start.note(weights(&names, &timeline[0], 0));
             start
         }
@@ -106,7 +107,22 @@ fn check(config: &Config, names: &[String], fingerprint: &Fingerprint, cursor: &
         let problem = format!("{lanes} lanes, and the cursor has {}", cursor.lanes());
         return Err(Error::config("pipeline.lanes", problem));
     }
+    check_column(config.pipeline.ledger_by.as_deref(), cursor.ledger_by())?;
     (0..lanes).try_for_each(|lane| check_lane(config, cursor, lane))
+}
+
+/// Refuses another column to count by: the numbers of before would be missing.
+fn check_column(column: Option<&str>, was: Option<&str>) -> Result<()> {
+    if column == was {
+        return Ok(());
+    }
+    let shown = |column: Option<&str>| column.map_or("none".to_owned(), |column| format!("{column:?}"));
+    let problem = format!(
+        "it is {}, and the cursor's ledger counts by {}; set it as it was, or begin a new run",
+        shown(column),
+        shown(was)
+    );
+    Err(Error::config("pipeline.ledger_by", problem))
 }
 
 /// Refuses a lane whose counts contradict each other: the mixture would give other rows.

@@ -15,9 +15,9 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::turn::{DealtRows, Row};
-use crate::batch::{Batch, BatchBuilder};
+use crate::batch::{Batch, BatchBuilder, uncopied_values};
 use crate::config::Last;
-use crate::cursor::{Cursor, Event};
+use crate::cursor::{Cursor, Digest, Event, Omitted, RowAccount};
 use crate::error::Result;
 use crate::meter::{Meter, Sample, stage_span};
 use crate::world::World;
@@ -41,6 +41,8 @@ pub struct Batches<S> {
     builder: BatchBuilder,
     turns: usize,
     cursor: Cursor,
+    /// The column by whose values the cursor's ledger counts.
+    ledger_by: Option<Box<str>>,
     excluded: Vec<Range<u64>>,
     events: VecDeque<(u64, Event)>,
     meter: Arc<Meter>,
@@ -64,6 +66,7 @@ where
             builder: BatchBuilder::new(batch_size, pad),
             turns: 0,
             cursor: start.clone(),
+            ledger_by: start.ledger_by().map(Box::from),
             excluded: Vec::new(),
             events: VecDeque::new(),
             meter: Meter::new("batch"),
@@ -149,28 +152,47 @@ impl<S> Batches<S> {
         self.cursor.advance(lane, turn.step);
         self.turns += 1;
         let is_excluded = self.is_excluded();
-        let Self { builder, cursor, cut, .. } = self;
+        let Self { builder, cursor, cut, ledger_by, .. } = self;
         match turn.rows {
             DealtRows::Uncopied(rows) if is_excluded => {
                 for row in rows.as_slice() {
-                    cursor.exclude_row(lane, row.uncopied_account(builder.ahead()), row.left_out());
+                    let account = row.uncopied_account(builder.ahead());
+                    cursor.exclude_row(lane, account, row.left_out());
+                    if let Some(column) = ledger_by {
+                        cursor.exclude_row_values(lane, account, uncopied_values(row, column, account));
+                    }
                 }
             }
             DealtRows::Copied(block, rows) if is_excluded => {
-                rows.for_each(|nth| cursor.exclude_row(lane, block.account(nth), block.left_out(nth)));
+                for nth in rows {
+                    let account = block.account(nth);
+                    cursor.exclude_row(lane, account, block.left_out(nth));
+                    if let Some(column) = ledger_by {
+                        cursor.exclude_row_values(lane, account, block.values(nth, column));
+                    }
+                }
             }
             rows => {
                 if let Cut::Turns = cut {
                     builder.expect(rows.len());
                 }
+                let mut add =
+                    |row: (Digest, RowAccount), left_out: Option<&Omitted>, builder: &BatchBuilder| {
+                        cursor.add_row(lane, row, left_out);
+                        if let Some(column) = ledger_by {
+                            cursor.add_row_values(lane, row.1, builder.values_of_last_row(column, row.1));
+                        }
+                    };
                 match rows {
                     DealtRows::Uncopied(rows) => {
                         for row in rows.as_slice() {
-                            cursor.add_row(lane, builder.copy(row), row.left_out());
+                            let copied = builder.copy(row);
+                            add(copied, row.left_out(), builder);
                         }
                     }
                     DealtRows::Copied(block, rows) => rows.for_each(|nth| {
-                        cursor.add_row(lane, builder.append(&block, nth), block.left_out(nth));
+                        let copied = builder.append(&block, nth);
+                        add(copied, block.left_out(nth), builder);
                     }),
                 }
             }

@@ -16,8 +16,8 @@ use futures::Stream;
 
 use super::input::Input;
 use crate::config::{PackRule, Packing};
-use crate::cursor::{LaneCursor, LeftOut, SourceLedger, Tracked};
-use crate::document::{Sequence, Tokens};
+use crate::cursor::{LaneCursor, LeftOut, Omitted, SourceLedger, Tracked};
+use crate::document::{Sequence, Tokens, label};
 use crate::error::Result;
 use crate::meter::{Meter, Sample, stage_span};
 
@@ -46,12 +46,14 @@ pub struct Pack<S> {
     /// Documents that were read but not counted yet.
     documents: u64,
     left_behind: LeftBehind,
+    /// The column by whose values the ledger counts.
+    ledger_by: Option<Arc<str>>,
     /// Documents that the source had skipped, as the last row's cursor says.
     skipped: u64,
 }
 
 /// What was left out behind the last row of a stream.
-pub(crate) type LeftBehind = Arc<Mutex<SourceLedger>>;
+pub(crate) type LeftBehind = Arc<Mutex<Omitted>>;
 
 /// Packing without its stream.
 trait Packer: Debug + Send {
@@ -68,7 +70,7 @@ trait Packer: Debug + Send {
     ///
     /// # Errors
     /// As of [`push`](Self::push).
-    fn leave_out(&mut self, tokens: Tracked<Tokens>, ledger: SourceLedger) -> Result<()>;
+    fn leave_out(&mut self, tokens: Tracked<Tokens>, ledger: Omitted) -> Result<()>;
 
     /// Whether the next `pop` has a sequence to make, so that its time is worth measuring.
     fn is_due(&self) -> bool;
@@ -83,7 +85,7 @@ trait Packer: Debug + Send {
     fn pop(&mut self) -> Result<Option<Tracked<Sequence>>>;
 
     /// What was left out since the last sequence.
-    fn left_out(&self) -> SourceLedger;
+    fn left_out(&self) -> Omitted;
 
     /// The cursor after the last document that was taken.
     fn end(&self) -> LaneCursor;
@@ -111,6 +113,7 @@ where
             sample,
             documents: 0,
             left_behind: LeftBehind::default(),
+            ledger_by: None,
             skipped: start.all_skipped(),
         }
     }
@@ -123,8 +126,14 @@ where
 
     /// Puts what is left out behind the last row into `left_behind`, once the stream has ended.
     pub(crate) fn leaving_behind(mut self, left_behind: LeftBehind) -> Self {
-        *left_behind.lock().unwrap_or_else(PoisonError::into_inner) = SourceLedger::default();
+        *left_behind.lock().unwrap_or_else(PoisonError::into_inner) = Omitted::default();
         self.left_behind = left_behind;
+        self
+    }
+
+    /// Counts what is left out by the values of a column, too.
+    pub(crate) fn counting_by(mut self, column: Option<&str>) -> Self {
+        self.ledger_by = column.map(Arc::from);
         self
     }
 
@@ -146,9 +155,13 @@ impl<S> Pack<S> {
     fn push_or_leave_out(&mut self, tokens: Tracked<Tokens>) -> Result<()> {
         let none = SourceLedger::default();
         let ledger = match tokens.value.len() as u64 {
-            0 => SourceLedger { skipped: 1, ..none },
+            0 => Omitted::of(None, SourceLedger { skipped: 1, ..none }),
             _ if self.admits(&tokens.value)? => return self.packer.push(tokens),
-            ids => SourceLedger { cut: LeftOut { documents: 1, ids }, ..none },
+            ids => {
+                let value = self.ledger_by.as_deref().map(|column| label(tokens.value.column(column)));
+                let cut = LeftOut { documents: 1, ids };
+                Omitted::of(value.as_deref(), SourceLedger { cut, ..none })
+            }
         };
         self.packer.leave_out(tokens.map(Tokens::without_ids), ledger)
     }
@@ -248,7 +261,7 @@ where
                 Ok(None) if !this.tokens.is_open() => {
                     if !this.tokens.has_failed() {
                         let mut left_out = this.packer.left_out();
-                        left_out.skipped += this.packer.end().all_skipped().saturating_sub(this.skipped);
+                        left_out.all.skipped += this.packer.end().all_skipped().saturating_sub(this.skipped);
                         *this.left_behind.lock().unwrap_or_else(PoisonError::into_inner) = left_out;
                     }
                     return this.tokens.end(None);

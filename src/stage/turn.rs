@@ -35,10 +35,15 @@ impl Turn {
     }
 
     /// Takes `documents` out of its rows: the numbers of their files, and the bytes where they begin. A batch has targets for
-    /// so many ids `ahead`.
-    pub(crate) fn without(self, documents: &HashSet<(u32, u64)>, ahead: usize) -> Self {
+    /// so many ids `ahead`. What is left out counts by the values of a column, too.
+    pub(crate) fn without(
+        self,
+        documents: &HashSet<(u32, u64)>,
+        ahead: usize,
+        ledger_by: Option<&str>,
+    ) -> Self {
         let is_excluded = |document: &Position| documents.contains(&(document.file, document.byte));
-        let without = |row: Sequence| row.without(is_excluded, ahead);
+        let without = |row: Sequence| row.without(is_excluded, ahead, ledger_by);
         let rows = match self.rows {
             Rows::One(row) => Rows::One(without(row)),
             Rows::Many(rows) => Rows::Many(rows.into_iter().map(without).collect()),

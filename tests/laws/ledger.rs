@@ -281,7 +281,7 @@ proptest! {
         let mut run = Run::new(directory.path(), &corpora, config, has_masks, false);
         let Some((whole, end)) = run.read(run.builder()) else { return Ok(()) };
         let mut ranks = Vec::new();
-        let mut sum = Ledger { sources: Vec::new(), padding: 0 };
+        let mut sum = Ledger::default();
         for rank in 0..2 {
             (run.config.pipeline.rank, run.config.pipeline.world) = (Some(rank), Some(2));
             let (batches, ledger) = run.read(run.builder()).expect("it has batches");

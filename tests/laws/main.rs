@@ -24,6 +24,8 @@ mod kinds;
 mod launchers;
 /// What became of every id.
 mod ledger;
+/// The same by the values of a column.
+mod ledger_by;
 /// Which ids are learned from.
 mod masks;
 /// The law of the budget.

@@ -74,3 +74,47 @@ fn of_a_stream_without_end_one_epoch_is_counted() {
     let (_, refused) = failure(&["ledger", &directory.path().display().to_string()]);
     assert!(refused.contains("is not a run") || refused.contains("no run"), "{refused}");
 }
+
+#[test]
+fn values_of_a_column_have_a_table_of_their_own() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = written(directory.path(), "epochs = 1");
+    let records = directory.path().join("c.jsonl");
+    let record = |number: u64| {
+        let lang = if number.is_multiple_of(3) { "de" } else { "en" };
+        format!("{{\"text\": \"record {number}\", \"lang\": \"{lang}\"}}\n")
+    };
+    std::fs::write(&records, (0..30).map(record).collect::<String>()).expect("a file");
+    let by = "pipeline.ledger_by=lang";
+    let source = format!(
+        "source.1={{ kind = 'jsonl', field = 'text', paths = ['{}'], columns = ['lang'] }}",
+        records.display()
+    );
+    let arguments = [&*config, "--set", &source, "--set", by];
+    let printed: Value =
+        serde_json::from_str(&text(&[&["ledger", "--json"][..], &arguments].concat())).expect("JSON");
+    assert_eq!(printed["ledger_by"], "lang");
+    let documents = |value: &Value| (value["value"].clone(), number(&value["documents"]));
+    let values: Vec<_> = printed["values"].as_array().expect("values").iter().map(documents).collect();
+    assert_eq!(values, [("none".into(), 90), ("en".into(), 20), ("de".into(), 10)]);
+    let sum: u64 =
+        printed["values"].as_array().into_iter().flatten().map(|value| number(&value["ids"])).sum();
+    let all: u64 =
+        printed["sources"].as_array().into_iter().flatten().map(|source| number(&source["ids"])).sum();
+    assert_eq!(sum, all);
+
+    let some = text(&[&["ledger", "-n", "2", "--count"][..], &arguments].concat());
+    let (_, table) = some.split_once("\n\n").expect("two tables");
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0][..2], ["lang", "source"], "{table}");
+    assert_eq!((lines[0].last(), lines.len()), (Some(&"all"), 4), "{table}");
+    let all = |value: &str| {
+        let line = lines.iter().find(|line| line[0] == value).expect("the value");
+        line.last().and_then(|ids| ids.parse::<u64>().ok()).expect("a number")
+    };
+    assert_eq!(all("none") + all("en") + all("de"), sum, "{table}");
+
+    let (code, refused) = failure(&["ledger", &config, "--set", by]);
+    assert_eq!(code, 2, "{refused}");
+    assert!(refused.contains("pipeline.ledger_by: no source has the column \"lang\""), "{refused}");
+}

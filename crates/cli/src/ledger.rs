@@ -18,6 +18,10 @@ use millstream::cursor::{Ledger, LeftOut, SourceLedger};
 use millstream::loader::with_stored_tokenizer;
 use millstream::{Config, Loader, Result};
 
+mod by_value;
+
+use by_value::ShownValue;
+
 pub(super) const HELP: &str = "\
 Example: read all batches of a config, and account for each id
   millstream ledger configs/quickstart.toml --set pipeline.epochs=1
@@ -68,6 +72,11 @@ pub(super) struct Shown {
     sources: Vec<ShownSource>,
     /// Targets that are missing in rows of padding, which no source made.
     padding_rows: u64,
+    /// The column by whose values the ledger counts, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ledger_by: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    values: Vec<ShownValue>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -111,10 +120,11 @@ pub(super) async fn run(args: LedgerArgs, json: bool) -> Result<(), Failure> {
         true => Some(count_all(&config).await?),
         false => is_counted.then(|| ledger.clone()),
     };
-    let shown = Shown::new(ledger, batches, all, is_finite(&config));
+    let column = config.pipeline.ledger_by.as_deref();
+    let shown = Shown::new(ledger, batches, all, is_finite(&config), column);
     match json {
         true => print_json(&shown)?,
-        false => table::aligned(&shown.rows()).iter().try_for_each(|line| print_line(line))?,
+        false => shown.lines(None).iter().try_for_each(|line| print_line(line))?,
     }
     Ok(())
 }
@@ -199,7 +209,13 @@ pub(super) fn latest_cursor(directory: &millstream_train::RunDirectory) -> Resul
 }
 
 impl Shown {
-    fn new(ledger: Ledger, batches: Option<u64>, all: Option<Ledger>, is_finite: bool) -> Self {
+    fn new(
+        ledger: Ledger,
+        batches: Option<u64>,
+        all: Option<Ledger>,
+        is_finite: bool,
+        column: Option<&str>,
+    ) -> Self {
         let has_ended = batches.is_none();
         let all_of = |name: &str| {
             let all = all.as_ref()?.sources.iter().find(|(other, _)| other == name)?;
@@ -231,6 +247,8 @@ impl Shown {
         Self {
             batches,
             has_ended,
+            values: by_value::values(&ledger, all.as_ref()),
+            ledger_by: column.map(str::to_owned),
             sources: ledger.sources.into_iter().map(source).collect(),
             padding_rows: ledger.padding,
         }
@@ -245,7 +263,24 @@ impl Shown {
     /// What a cursor says.
     #[cfg(feature = "train")]
     pub(super) fn of_cursor(cursor: &Cursor) -> Self {
-        Self::new(cursor.ledger(), Some(cursor.batch()), None, true)
+        Self::new(cursor.ledger(), Some(cursor.batch()), None, true, cursor.ledger_by())
+    }
+
+    /// The tables as lines, of a `run` that is to be named.
+    pub(super) fn lines(&self, run: Option<&str>) -> Vec<String> {
+        let mut rows = self.rows();
+        if let Some((run, head)) = run.zip(rows.first_mut().and_then(|row| row.first_mut())) {
+            *head = format!("{run} after {head}");
+        }
+        let by_value = table::aligned(&self.rows_by_value());
+        let gap = (!by_value.is_empty()).then(String::new);
+        table::aligned(&rows).into_iter().chain(gap).chain(by_value).collect()
+    }
+
+    /// The numbers by the values of a column as a table; nothing if there are none.
+    pub(super) fn rows_by_value(&self) -> Vec<Vec<String>> {
+        let column = self.ledger_by.as_ref().filter(|_| !self.values.is_empty());
+        column.map_or_else(Vec::new, |column| by_value::rows(column, &self.values))
     }
 
     /// The numbers as a table: a column for each source. Rows without a number are left out.

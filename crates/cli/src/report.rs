@@ -137,10 +137,6 @@ fn results(args: &ReportArgs, json: bool) -> Result<()> {
 /// What became of the documents and ids of a run.
 fn print_ledger(figures: &Figures) -> Result<()> {
     let Some(ledger) = &figures.ledger else { return Ok(()) };
-    let mut rows = ledger.rows();
-    if let Some(head) = rows.first_mut().and_then(|row| row.first_mut()) {
-        *head = format!("{} after {head}", figures.run);
-    }
     print_line("")?;
-    aligned(&rows).iter().try_for_each(|line| print_line(line))
+    ledger.lines(Some(&figures.run)).iter().try_for_each(|line| print_line(line))
 }

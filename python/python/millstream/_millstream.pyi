@@ -146,6 +146,9 @@ class Cursor:
     def ledger(self) -> dict[str | None, dict[str, int]]:
         """What became of all documents and ids before it, by source: "learned", "masked", "first", "cut" and so on. Ids in
         rows of padding, which no source made, are under None."""
+    def ledger_by_value(self) -> dict[str, dict[str, dict[str, int]]]:
+        """The same by source and by the values of the column that `pipeline.ledger_by` names; empty if it names none. What is
+        skipped and padding are of no value."""
     def to_json(self) -> str:
         """The cursor as JSON, as `save` writes it."""
     @classmethod

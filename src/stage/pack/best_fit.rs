@@ -18,7 +18,7 @@
 use super::bins::Bins;
 use super::{LONG_DOCUMENT, Packer};
 use crate::config::Packing;
-use crate::cursor::{LaneCursor, SourceLedger, Tracked};
+use crate::cursor::{LaneCursor, Omitted, Tracked};
 use crate::document::{Part, Sequence, Tokens};
 use crate::error::{Error, Result};
 use crate::order::permutation;
@@ -53,9 +53,9 @@ pub(super) struct BestFit {
     carried: Vec<Part>,
     prelude: Option<LaneCursor>,
     /// What was left out in the filling window, what counts with the next window, and what with the next row.
-    left_out: SourceLedger,
-    carried_out: SourceLedger,
-    left_out_before: Option<Box<SourceLedger>>,
+    left_out: Omitted,
+    carried_out: Omitted,
+    left_out_before: Option<Box<Omitted>>,
     finished: bool,
 }
 
@@ -97,8 +97,8 @@ impl BestFit {
             windows: Windowed::new("rows of best-fit packing", (*start, Skip::default())),
             carried: Vec::new(),
             prelude: None,
-            left_out: SourceLedger::default(),
-            carried_out: SourceLedger::default(),
+            left_out: Omitted::default(),
+            carried_out: Omitted::default(),
             left_out_before: None,
             finished: false,
         }
@@ -258,7 +258,7 @@ impl Packer for BestFit {
         Ok(())
     }
 
-    fn leave_out(&mut self, tokens: Tracked<Tokens>, ledger: SourceLedger) -> Result<()> {
+    fn leave_out(&mut self, tokens: Tracked<Tokens>, ledger: Omitted) -> Result<()> {
         self.push(tokens)?;
         self.left_out += ledger;
         Ok(())
@@ -287,10 +287,10 @@ impl Packer for BestFit {
         }
     }
 
-    fn left_out(&self) -> SourceLedger {
-        let mut left_out = self.left_out_before.as_deref().copied().unwrap_or_default();
-        left_out += self.carried_out;
-        left_out += self.left_out;
+    fn left_out(&self) -> Omitted {
+        let mut left_out = self.left_out_before.as_deref().cloned().unwrap_or_default();
+        left_out += self.carried_out.clone();
+        left_out += self.left_out.clone();
         left_out
     }
 

@@ -10,7 +10,7 @@
 
 use super::{LONG_DOCUMENT, Packer};
 use crate::config::{PackRule, Packing};
-use crate::cursor::{LaneCursor, SourceLedger, Tracked};
+use crate::cursor::{LaneCursor, Omitted, Tracked};
 use crate::document::{Part, Sequence, Tokens};
 use crate::error::{Error, Result};
 
@@ -32,7 +32,7 @@ pub(super) struct Cutter {
     /// Whether the row's first id was also in the row before.
     again: bool,
     /// What was left out since the row before, with the number of the row's parts before it.
-    left_out: Vec<(usize, SourceLedger)>,
+    left_out: Vec<(usize, Omitted)>,
     finished: bool,
 }
 
@@ -146,8 +146,8 @@ impl Cutter {
 
     /// What was left out before the row's part `done`. What is behind it counts with the next row.
     #[cold]
-    fn take_left_out(&mut self, done: usize) -> Option<Box<SourceLedger>> {
-        let mut sum = SourceLedger::default();
+    fn take_left_out(&mut self, done: usize) -> Option<Box<Omitted>> {
+        let mut sum = Omitted::default();
         self.left_out.extract_if(.., |(parts, _)| *parts <= done).for_each(|(_, ledger)| sum += ledger);
         self.left_out.iter_mut().for_each(|(parts, _)| *parts -= done);
         sum.boxed()
@@ -167,7 +167,7 @@ impl Packer for Cutter {
         Ok(())
     }
 
-    fn leave_out(&mut self, Tracked { cursor, .. }: Tracked<Tokens>, ledger: SourceLedger) -> Result<()> {
+    fn leave_out(&mut self, Tracked { cursor, .. }: Tracked<Tokens>, ledger: Omitted) -> Result<()> {
         if self.after.replace(cursor).is_none() {
             self.before_first(cursor.depth(), 0)?;
         }
@@ -202,9 +202,9 @@ impl Packer for Cutter {
         Ok(None)
     }
 
-    fn left_out(&self) -> SourceLedger {
-        let mut sum = SourceLedger::default();
-        self.left_out.iter().for_each(|(_, ledger)| sum += *ledger);
+    fn left_out(&self) -> Omitted {
+        let mut sum = Omitted::default();
+        self.left_out.iter().for_each(|(_, ledger)| sum += ledger.clone());
         sum
     }
 

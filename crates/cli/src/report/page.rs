@@ -190,6 +190,10 @@ fn figures(html: &mut String, runs: &[Run]) {
     for (number, run) in runs.iter().enumerate() {
         if let Some(ledger) = &run.figures.ledger {
             push_table(html, &ledger.rows(), |row| (row == 0).then_some(number));
+            let by_value = ledger.rows_by_value();
+            if !by_value.is_empty() {
+                push_table(html, &by_value, |row| (row == 0).then_some(number));
+            }
         }
     }
 }

@@ -16,21 +16,11 @@ use crate::events::{LossByValue, MeanLoss};
 use crate::model::Scope;
 use millstream::batch::{Batch, Piece};
 use millstream::config::names;
-use millstream::document::ColumnValue;
+use millstream::cursor::{NONE, OTHER};
+use millstream::document::{label, quoted};
 
 /// How many values of a column have a sum each. The rest are summed as [`OTHER`].
 const MOST: usize = 32;
-
-/// How many characters of a value are kept.
-const LONGEST: usize = 64;
-
-/// The value of a document that lacks the column, or came from no file.
-const NONE: &str = "none";
-
-const OTHER: &str = "other";
-
-/// The value of a document whose record lacks one.
-const NULL: &str = "null";
 
 /// The losses of some targets, added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -73,14 +63,9 @@ impl LossNames {
     fn value<'a>(&'a self, name: &str, batch: &'a Batch, piece: &Piece) -> Cow<'a, str> {
         if name == SOURCE {
             let source = batch.source(piece).and_then(|source| self.sources.get(source));
-            return source.map_or(Cow::Borrowed(NONE), |source| shown(source.into()));
+            return source.map_or(Cow::Borrowed(NONE), |source| quoted(source.into()));
         }
-        match batch.column(piece, name) {
-            None => Cow::Borrowed(NONE),
-            // A batch may have thousands of documents, and so most are not copied.
-            Some(ColumnValue::Text(text)) => shown(shortened(text)),
-            Some(value) => Cow::Owned(value.to_string()),
-        }
+        label(batch.column(piece, name))
     }
 }
 
@@ -189,21 +174,6 @@ impl LossBy {
     /// Forgets the values of other names.
     pub(crate) fn retain(&mut self, names: &LossNames) {
         self.0.retain(|name, _| names.names.contains(name));
-    }
-}
-
-/// A text as a value: in quotes, if it would be taken for another value without them.
-fn shown(text: Cow<'_, str>) -> Cow<'_, str> {
-    match text.starts_with('"') || [NONE, OTHER, NULL].contains(&&*text) {
-        true => Cow::Owned(format!("{text:?}")),
-        false => text,
-    }
-}
-
-fn shortened(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
-        None => Cow::Borrowed(text),
     }
 }
 

@@ -44,6 +44,12 @@ impl Receipt {
         let tables = [Some(self.sources(title)), self.checked(), self.changed()];
         let ledger =
             Table { title: "What became of all ids".to_owned(), rows: self.ledger.rows(), is_words: false };
+        let by_value = self.ledger.rows_by_value();
+        let by_value = by_value.first().and_then(|head| head.first()).map(|column| Table {
+            title: format!("What became of all ids, by {column}"),
+            rows: by_value.clone(),
+            is_words: false,
+        });
         let values = self.values.iter().map(|(name, values)| {
             let rows = values
                 .iter()
@@ -51,7 +57,7 @@ impl Receipt {
             Table::new(format!("Targets by {name}"), &["value", "targets", "share"], rows)
         });
         let rest = [self.skipped(), self.happened(), self.files(), Some(self.order())];
-        let tables = tables.into_iter().flatten().chain([ledger]).chain(values);
+        let tables = tables.into_iter().flatten().chain([ledger]).chain(by_value).chain(values);
         tables.chain(rest.into_iter().flatten()).collect()
     }
 
