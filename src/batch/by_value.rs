@@ -61,7 +61,9 @@ fn of_pieces<'a>(
 /// What is counted of a document's ids at some places of a row, given the row's masked places in order.
 fn counted(places: Range<usize>, begins: bool, masked: &[MaskedPlaces], row: RowAccount) -> SourceLedger {
     let counted = row.counted_places();
-    let targets = places.start.max(1)..places.end.min(counted.end);
+    // With targets further ahead, all of a run may be behind the places that count.
+    let start = places.start.max(1);
+    let targets = start..places.end.min(counted.end).max(start);
     let masked = &masked[masked.partition_point(|masked| masked.to as usize <= targets.start)..];
     let masked = masked.iter().map(|masked| masked.from as usize..masked.to as usize);
     let masked = masked.take_while(|masked| masked.start < targets.end);
