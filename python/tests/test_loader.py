@@ -104,6 +104,23 @@ def test_a_cursor_accounts_for_each_id(config: dict[str, Any]) -> None:
     assert learned > 0 and ledger[None]["padding"] >= 0
 
 
+def test_a_cursor_accounts_for_each_id_by_value(config: dict[str, Any], tmp_path: Path) -> None:
+    langs = tmp_path / "langs.jsonl"
+    documents = [{"text": f"document {n}", "lang": ["en", "de", None][n % 3]} for n in range(60)]
+    langs.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    of_langs = {"name": "langs", "kind": "jsonl", "paths": [str(langs)], "field": "text", "columns": ["lang"]}
+    config["source"] = [{**config["source"][0], "name": "rest", "weight": 1}, {**of_langs, "weight": 1}]
+    config["pipeline"]["ledger_by"] = "lang"
+    for batch in millstream.Loader(config):
+        ledger, by_value = batch.cursor.ledger(), batch.cursor.ledger_by_value()
+        for source, values in by_value.items():
+            for number in ["documents", "learned", "masked", "first", "cut"]:
+                assert sum(numbers[number] for numbers in values.values()) == ledger[source][number]
+    assert set(by_value["langs"]) == {"en", "de", "null"} and set(by_value) == {"rest", "langs"}
+    del config["pipeline"]["ledger_by"]
+    assert next(iter(millstream.Loader(config))).cursor.ledger_by_value() == {}
+
+
 def test_a_second_loop_goes_on(config: dict[str, Any]) -> None:
     whole = digests(millstream.Loader(config))
     loader = millstream.Loader(config)
