@@ -205,6 +205,7 @@ impl Document {
     }
 
     /// The text; empty if the document comes from token shards, which store ids and no text.
+    #[inline]
     pub fn text(&self) -> &str {
         match &self.slab.content {
             SlabContent::Text(text) => &text[self.range.clone()],
@@ -236,6 +237,7 @@ impl Document {
     }
 
     /// How many ids will be in memory, including those added around the document, if a KiB of text gives `per_kib`.
+    #[inline]
     pub(crate) fn likely_ids(&self, per_kib: usize) -> usize {
         match &self.slab.content {
             SlabContent::Text(_) => (self.range.len() * per_kib).div_ceil(1024) + 2,
@@ -418,6 +420,7 @@ impl Tokens {
     }
 
     /// The number of ids.
+    #[inline]
     pub fn len(&self) -> usize {
         self.range.len()
     }

@@ -165,6 +165,7 @@ struct StoredGroup {
 
 impl EncodedIds<'_> {
     /// Returns where the ids of a document are.
+    #[inline]
     fn add(&mut self, document: &Document) -> Result<Place> {
         match document.stored_ids() {
             None => self.add_text(document),
@@ -172,6 +173,7 @@ impl EncodedIds<'_> {
         }
     }
 
+    #[inline]
     fn add_text(&mut self, document: &Document) -> Result<Place> {
         let is_rendered = matches!(document.marks(), Marks::Rendered(_));
         let start = self.made.len();
