@@ -59,9 +59,10 @@ pub struct LaneCursor {
     pub documents: u64,
     /// Documents that the source has skipped in this epoch up to that document.
     pub skipped: u64,
-    /// Documents that it has skipped in earlier epochs.
+    /// Documents that it has skipped and `on_error` does not count: those of earlier epochs, and conversations and long
+    /// documents that may be left out however many there are.
     #[serde(skip_serializing_if = "is_zero")]
-    pub skipped_before: u64,
+    pub skipped_otherwise: u64,
     /// How many documents were delivered of the record that begins at that place; 0 if all of them were. Most records
     /// are one document, and a conversation may be one for each turn.
     #[serde(skip_serializing_if = "is_zero")]
@@ -121,7 +122,7 @@ impl LaneCursor {
 
     /// Documents that the source has skipped in all epochs up to this place.
     pub(crate) fn all_skipped(&self) -> u64 {
-        self.skipped_before.saturating_add(self.skipped)
+        self.skipped_otherwise.saturating_add(self.skipped)
     }
 
     /// The number of buffering stages that the item came through.

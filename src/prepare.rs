@@ -77,7 +77,8 @@ pub struct Prepared {
     pub left_to_others: u64,
     /// Documents that were tokenized now, including those that the tokenizer failed on.
     pub documents: u64,
-    /// Documents that were skipped now, because of the sources' `on_error` or because the tokenizer failed.
+    /// Documents that were skipped now, because of the sources' `on_error`, because the tokenizer failed, or because their
+    /// task or their length leaves them out.
     pub skipped: u64,
     /// Bytes of text that were tokenized now.
     pub text_bytes: u64,

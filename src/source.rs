@@ -31,6 +31,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crate::budget::{Budget, IDS_PER_BYTE};
 use crate::config::{Config, SourceConfig, StoreConfig, TokenizerConfig};
@@ -78,7 +79,7 @@ pub use lane::Lane;
 pub(crate) use places::{EpochPlace, Fate, Named, UpTo};
 pub(crate) use reading::documents::AHEAD;
 pub use reading::documents::Documents;
-pub(crate) use reading::splits::{SplitDocument, SplitItem, SplitReader};
+pub(crate) use reading::splits::{LeftOutDocument, SplitDocument, SplitItem, SplitReader};
 pub(crate) use rendering::Rendering;
 
 use catalog::corpus::Corpus;
@@ -110,6 +111,8 @@ pub struct Source {
     logs: bool,
     /// The cached tokens of the dealt files.
     cache: Option<Arc<TokenCache>>,
+    /// Where a lane puts how many documents it has skipped in all, at its end.
+    skipped: Arc<AtomicU64>,
 }
 
 /// A summary of a corpus. Equal summaries mean the same files in the same order: the same lengths, in stores the same
@@ -203,6 +206,7 @@ impl Source {
             pin: None,
             logs: true,
             cache,
+            skipped: Arc::default(),
         }
     }
 
@@ -306,6 +310,12 @@ impl Source {
         Self { cache, ..self }
     }
 
+    /// Puts how many documents a lane has skipped in all into `skipped`, when the lane ends.
+    #[must_use]
+    pub(crate) fn telling_skipped(self, skipped: Arc<AtomicU64>) -> Self {
+        Self { skipped, ..self }
+    }
+
     /// Logs neither skipped documents nor problems with the files: another stream of the same corpus does.
     #[must_use]
     pub fn quiet(self) -> Self {
@@ -352,7 +362,9 @@ impl Source {
         };
         let splits = self.corpus.splits(self.dealt.clone());
         let cached = self.cache.clone().map(|cache| CachedTokens::new(cache, splits.start));
-        let reader = Reader::new(grouper, lane, splits, opener, slab_bytes, start).with_cached(cached);
+        let reader = Reader::new(grouper, lane, splits, opener, slab_bytes, start)
+            .with_cached(cached)
+            .telling_skipped(self.skipped.clone());
         // On demand, the thread that asks is the one that waits for standard input.
         let waits = is_remote || is_stdin && !self.on_demand;
         Reads::new(reader, cancel, slab_bytes, self.budget.clone(), self.meter.clone(), waits, has_tokens)

@@ -108,12 +108,13 @@ impl BatchBuilder {
         (row.digest, row.account)
     }
 
-    /// Fills the rest of the batch with rows of padding, unless it has no row yet.
-    pub fn fill(&mut self) {
-        let width = self.batch.width;
+    /// Fills the rest of the batch with rows of padding, unless it has no row yet. Returns how many targets they lack.
+    pub fn fill(&mut self) -> u64 {
+        let (width, before) = (self.batch.width, self.rows());
         while (1..self.batch_size).contains(&self.rows()) {
             self.push(&Sequence::new(Vec::new(), width));
         }
+        ((self.rows() - before) * self.batch.seq_len()) as u64
     }
 
     /// Returns the batch of the rows so far; `cursor` is the cursor after it. The builder then starts the next batch.

@@ -10,7 +10,8 @@ impl Cursor {
     /// lanes delivered; [merged](Cursor::merge), they count all.
     ///
     /// Documents that were skipped while they were read, or by a window of the shuffle that is being delivered, are
-    /// counted when the window has been delivered.
+    /// counted when the window has been delivered. Those behind the last document of a lane are in no cursor: they are
+    /// counted by [`Loader::ledger`](crate::Loader::ledger) once the stream has ended.
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger {
             sources: self.sources().iter().map(|name| (name.clone(), SourceLedger::default())).collect(),
@@ -45,6 +46,13 @@ impl Cursor {
     /// Counts by the values of a column from here on; the cursor is that of a stream's beginning.
     pub(crate) fn count_by(&mut self, column: Option<&str>) {
         self.ledger_by = column.map(Arc::from);
+    }
+
+    /// Adds targets that rows of padding lack, which no lane gave: they count in the first lane that is known.
+    pub(crate) fn add_padding(&mut self, targets: u64) {
+        if let Some(lane) = self.lanes.iter_mut().flatten().next() {
+            lane.padding += targets;
+        }
     }
 
     /// Adds what a row of `lane` holds of each value.

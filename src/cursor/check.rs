@@ -39,7 +39,7 @@ fn source(SourceState { rows, at, ledger, values }: &SourceState) -> Result<(), 
         ("byte", at.byte),
         ("documents", at.documents),
         ("skipped", at.skipped),
-        ("skipped_before", at.skipped_before),
+        ("skipped_otherwise", at.skipped_otherwise),
         ("sample", at.sample),
     ];
     place.into_iter().chain(ledger.numbers()).try_for_each(|(name, value)| bounded(name, value))

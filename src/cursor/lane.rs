@@ -18,7 +18,7 @@ pub struct LaneState {
     pub skip: u64,
     /// The digest of all rows that were delivered.
     pub digest: Digest,
-    /// Targets that are missing in its rows of padding.
+    /// Targets that are missing in its rows of padding; in the first lane of a rank, also in those that fill the last batch.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub padding: u64,
     /// The place in each source.

@@ -42,8 +42,8 @@ pub struct SourceLedger {
     /// What `pipeline.exclude` leaves out.
     #[serde(skip_serializing_if = "is_zero")]
     pub excluded: LeftOut,
-    /// Documents that have no ids: they could not be read or tokenized and `on_error` let them be skipped, or nothing
-    /// of them would be learned from.
+    /// Documents that have no ids: they could not be read or tokenized and `on_error` let them be skipped, their task or
+    /// their length leaves them out, or nothing of them would be learned from.
     #[serde(skip_serializing_if = "is_zero")]
     pub skipped: u64,
     /// Targets that the rows of the source lack, which padding takes the place of. No ids of the source.
@@ -66,8 +66,8 @@ pub struct LeftOut {
 pub struct Ledger {
     /// The sources by name, in the order of the config.
     pub sources: Vec<(String, SourceLedger)>,
-    /// Targets that are missing in rows of padding, which lanes give that have ended before others. No source made them.
-    /// Rows that `pipeline.last = "pad"` adds to the last batch are not counted.
+    /// Targets that are missing in rows of padding, which no source made: those of lanes that have ended before others, and
+    /// those that `pipeline.last = "pad"` adds to the last batch.
     pub padding: u64,
     /// The same by the values of the column that `pipeline.ledger_by` names, of each source by name; empty if it names none.
     /// The values of a source add up to its own numbers, but for `skipped` and `padding`: these are of no value.

@@ -33,6 +33,11 @@ pub(crate) enum SplitEvent {
         split: u64,
         start: (u64, u64),
     },
+    /// The same, of a document that may be left out however many there are.
+    LeftOut {
+        split: u64,
+        start: (u64, u64),
+    },
     /// The text of a split has been read to its end.
     End {
         split: u64,

@@ -1,7 +1,7 @@
 //! The stages of one lane: each source from documents to rows, then the sources mixed.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
@@ -70,12 +70,16 @@ impl Chains {
             epochs,
             holdout: self.holdout,
         };
-        let source = source.with_budget(budget.clone()).with_meter(gauge.source.clone());
+        let skipped = Arc::<AtomicU64>::default();
+        let source = source
+            .with_budget(budget.clone())
+            .with_meter(gauge.source.clone())
+            .telling_skipped(skipped.clone());
         // A recorder needs the ids of each document, and so does a token stage. Stored ids are not made here.
         let passes_over = !is_stored && cache.is_none() && self.stages.tokens.is_empty();
         let delivered = passes_over.then(|| Delivered::new(pipeline.waiting(), *seed, lane, at));
         let (encoder, workers) = (&self.encoder, &self.workers);
-        let chain = Chain { chains: self, gauge, lane, at, budget, left_behind };
+        let chain = Chain { chains: self, gauge, lane, at, budget, left_behind, skipped };
         if self.custom_source.is_none() && self.stages.documents.is_empty() {
             let tokens =
                 Tokenize::of_reads(Box::new(source.reads(deal, at)), encoder.clone(), workers.clone())
@@ -151,6 +155,8 @@ struct Chain<'a> {
     at: &'a LaneCursor,
     budget: Arc<Budget>,
     left_behind: LeftBehind,
+    /// How many documents the source has skipped in all, once it has ended.
+    skipped: Arc<AtomicU64>,
 }
 
 impl Chain<'_> {
@@ -174,7 +180,7 @@ impl Chain<'_> {
         self,
         tokens: impl Stream<Item = Result<Tracked<Tokens>>> + Unpin + Send + 'static,
     ) -> SequenceStream {
-        let Self { chains, gauge, lane, at, budget, left_behind } = self;
+        let Self { chains, gauge, lane, at, budget, left_behind, skipped } = self;
         let Config { seed, pipeline, .. } = &chains.config;
         let rows = tokens
             .shuffle(pipeline.waiting(), *seed, at)
@@ -183,6 +189,7 @@ impl Chain<'_> {
             .pack(pipeline.packing(), at)
             .with_meter(gauge.pack.clone())
             .leaving_behind(left_behind)
+            .with_skipped_at_end(skipped)
             .counting_by(pipeline.ledger_by.as_deref())
             .telling_once(chains.has_told.clone());
         if chains.stages.is_empty() {

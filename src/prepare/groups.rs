@@ -4,7 +4,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use crate::document::Mask;
 use crate::error::Result;
-use crate::source::{SplitDocument, SplitItem, SplitReader, digest};
+use crate::source::{LeftOutDocument, SplitDocument, SplitItem, SplitReader, digest};
 use crate::tokenizer::Encoder;
 
 /// Text in one group, in bytes: enough that handing it over costs next to nothing.
@@ -47,6 +47,7 @@ pub(super) enum EncodedItem {
     },
     /// As in [`SplitItem`].
     Skipped((u64, u64)),
+    LeftOut(LeftOutDocument),
 }
 
 impl Groups {
@@ -93,6 +94,7 @@ impl Group {
             }
             documents.push(match item {
                 SplitItem::Skipped(start) => EncodedItem::Skipped(start),
+                SplitItem::LeftOut(left_out) => EncodedItem::LeftOut(left_out),
                 SplitItem::Document(read) => {
                     // The hold-out goes by the record, however it is rendered.
                     let digest = read.digest.unwrap_or_else(|| digest(read.document.text().as_bytes()));

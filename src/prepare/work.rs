@@ -20,7 +20,7 @@ use crate::error::{Error, Result, panic_message};
 use crate::lock::DirLock;
 use crate::segment::{SegmentWriter, StoredDocument, Width};
 use crate::shards::ShardPlace;
-use crate::source::{Source, SplitDocument};
+use crate::source::{LeftOutDocument, Source, SplitDocument};
 use crate::tokenizer::Encoder;
 
 /// How many groups are held per worker: while a reader tokenizes one of them, the others must not run out.
@@ -269,6 +269,12 @@ impl PrepareWork {
                 EncodedItem::Document { read, digest, end } => (read, digest, end),
                 EncodedItem::Skipped(start) => {
                     writer.skip(start)?;
+                    self.counts.skipped.fetch_add(1, Relaxed);
+                    continue;
+                }
+                EncodedItem::LeftOut(LeftOutDocument { start, share, digest, columns }) => {
+                    let columns = columns.map(|columns| columns.store());
+                    writer.leave_out(start, digest, share, columns.as_deref())?;
                     self.counts.skipped.fetch_add(1, Relaxed);
                     continue;
                 }

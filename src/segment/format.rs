@@ -104,25 +104,32 @@ pub(crate) enum StoredText {
     Failed,
     /// It could not be read, and was skipped.
     Skipped,
+    /// Its task leaves it out, or it is too long.
+    LeftOut,
 }
+
+/// The digest of an entry that counts for every reader, whatever is held out.
+pub(crate) const COUNTED: u64 = 0;
 
 impl StoredText {
     /// The length of the text that became ids, in bytes.
     pub(crate) fn bytes(self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes as usize,
-            Self::Failed | Self::Skipped => 0,
+            Self::Failed | Self::Skipped | Self::LeftOut => 0,
         }
     }
 
     const FAILED: u32 = u32::MAX;
     const SKIPPED: u32 = u32::MAX - 1;
+    const LEFT_OUT: u32 = u32::MAX - 2;
 
     fn to_number(self) -> u32 {
         match self {
             Self::Bytes(bytes) => bytes,
             Self::Failed => Self::FAILED,
             Self::Skipped => Self::SKIPPED,
+            Self::LeftOut => Self::LEFT_OUT,
         }
     }
 
@@ -130,6 +137,7 @@ impl StoredText {
         match number {
             Self::FAILED => Self::Failed,
             Self::SKIPPED => Self::Skipped,
+            Self::LEFT_OUT => Self::LeftOut,
             bytes => Self::Bytes(bytes),
         }
     }

@@ -171,6 +171,19 @@ impl SegmentWriter {
         self.entry(Entry { end: self.end, start, digest: 0, share: 1.0, text: StoredText::Skipped })
     }
 
+    /// Notes in the split under way that the document at `start` was left out. Its digest, its share and the bytes of its
+    /// columns decide who counts it.
+    pub(crate) fn leave_out(
+        &mut self,
+        start: (u64, u64),
+        digest: u64,
+        share: f64,
+        columns: Option<&[u8]>,
+    ) -> Result<()> {
+        columns.map_or(Ok(()), |columns| self.note(of_columns(columns)))?;
+        self.entry(Entry { end: self.end, start, digest, share, text: StoredText::LeftOut })
+    }
+
     /// Notes which ids of the next document, counted from its first, are masked.
     fn mask(&mut self, range: &Range<usize>) -> Result<()> {
         let [start, end] = [range.start, range.end].map(|at| self.end.ids + at as u64);

@@ -289,6 +289,8 @@ impl Source {
             let (begin, fate) = match item {
                 SplitItem::Document(document) => (document.start.0, Fate::Trained),
                 SplitItem::Skipped((begin, _)) => (begin, Fate::Skipped),
+                // Its record may have other documents.
+                SplitItem::LeftOut(_) => continue,
             };
             if is_it(begin) {
                 return Ok(fate);

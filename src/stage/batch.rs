@@ -229,7 +229,10 @@ impl<S> Batches<S> {
             _ if self.turns == 0 => return None,
             Last::Drop => return None,
             Last::Short => {}
-            Last::Pad => self.builder.fill(),
+            Last::Pad => {
+                let lacking = self.builder.fill();
+                self.cursor.add_padding(lacking);
+            }
         }
         self.take()
     }

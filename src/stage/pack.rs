@@ -8,7 +8,7 @@
 
 use std::fmt::Debug;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
@@ -48,8 +48,9 @@ pub struct Pack<S> {
     left_behind: LeftBehind,
     /// The column by whose values the ledger counts.
     ledger_by: Option<Arc<str>>,
-    /// Documents that the source had skipped, as the last row's cursor says.
+    /// Documents that the source had skipped, as the last row's cursor says, and at its end, as it says itself.
     skipped: u64,
+    skipped_at_end: Arc<AtomicU64>,
 }
 
 /// What was left out behind the last row of a stream.
@@ -115,6 +116,7 @@ where
             left_behind: LeftBehind::default(),
             ledger_by: None,
             skipped: start.all_skipped(),
+            skipped_at_end: Arc::default(),
         }
     }
 
@@ -128,6 +130,13 @@ where
     pub(crate) fn leaving_behind(mut self, left_behind: LeftBehind) -> Self {
         *left_behind.lock().unwrap_or_else(PoisonError::into_inner) = Omitted::default();
         self.left_behind = left_behind;
+        self
+    }
+
+    /// Counts documents that the source skips behind the last one that it gives: it puts all that it has skipped into
+    /// `skipped` before it ends.
+    pub(crate) fn with_skipped_at_end(mut self, skipped: Arc<AtomicU64>) -> Self {
+        self.skipped_at_end = skipped;
         self
     }
 
@@ -261,7 +270,8 @@ where
                 Ok(None) if !this.tokens.is_open() => {
                     if !this.tokens.has_failed() {
                         let mut left_out = this.packer.left_out();
-                        left_out.all.skipped += this.packer.end().all_skipped().saturating_sub(this.skipped);
+                        let skipped = this.packer.end().all_skipped().max(this.skipped_at_end.load(Relaxed));
+                        left_out.all.skipped += skipped.saturating_sub(this.skipped);
                         *this.left_behind.lock().unwrap_or_else(PoisonError::into_inner) = left_out;
                     }
                     return this.tokens.end(None);

@@ -26,6 +26,8 @@ mod launchers;
 mod ledger;
 /// The same by the values of a column.
 mod ledger_by;
+/// The same of conversations that are left out.
+mod ledger_chats;
 /// Which ids are learned from.
 mod masks;
 /// The law of the budget.

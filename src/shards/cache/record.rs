@@ -15,14 +15,11 @@ use tokio::task::JoinHandle;
 use super::TokenCache;
 use crate::document::{CarriedColumns, Mask, SplitEvent};
 use crate::error::{Error, Result};
-use crate::segment::{NOTE, SEGMENT_BYTES, SegmentWriter, StoredDocument};
+use crate::segment::{COUNTED, NOTE, SEGMENT_BYTES, SegmentWriter, StoredDocument};
 
 /// How many ids, or documents, are worth a write.
 const CHUNK_IDS: usize = 64 << 10;
 const CHUNK_STEPS: usize = 4 << 10;
-
-/// The digest of documents that were delivered: the same for every reader of this cache.
-const DELIVERED: u64 = 0;
 
 /// Records one lane of one source. Dropping it writes the whole splits.
 #[derive(Debug)]
@@ -75,6 +72,9 @@ enum Step {
         text_bytes: usize,
     },
     Skip {
+        start: (u64, u64),
+    },
+    LeftOut {
         start: (u64, u64),
     },
     End {
@@ -165,6 +165,11 @@ impl Recorder {
                     self.chunk.steps.push((slot, Step::Skip { start }));
                 }
             }
+            SplitEvent::LeftOut { split, start } => {
+                if let Some(&mut Split { slot, .. }) = self.recorded(split) {
+                    self.chunk.steps.push((slot, Step::LeftOut { start }));
+                }
+            }
             SplitEvent::End { split: ordinal } => {
                 let Some(at) = self.splits.iter().position(|split| split.ordinal == ordinal) else { return };
                 let Split { number: split, slot, is_whole, .. } = self.splits.swap_remove(at);
@@ -241,7 +246,7 @@ impl Out {
             match step {
                 Step::Document { ids, mask, columns, start, text_bytes } => {
                     let (ids, masked) = (Some(&chunk.ids[ids.clone()]), mask.masked());
-                    let (start, text_bytes, digest, share) = (*start, *text_bytes, DELIVERED, 1.0);
+                    let (start, text_bytes, digest, share) = (*start, *text_bytes, COUNTED, 1.0);
                     self.begun(writer)?.document(&StoredDocument {
                         ids,
                         masked,
@@ -253,6 +258,7 @@ impl Out {
                     })?;
                 }
                 Step::Skip { start } => self.begun(writer)?.skip(*start)?,
+                Step::LeftOut { start } => self.begun(writer)?.leave_out(*start, COUNTED, 1.0, None)?,
                 Step::End { split } => {
                     let open = self.begun(writer)?;
                     open.split(*split)?;

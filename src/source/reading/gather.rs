@@ -10,7 +10,7 @@ use super::texts::Texts;
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
 use crate::document::{CarriedColumns, Mask, SplitEvent};
-use crate::segment::{Entry, EntryEnd};
+use crate::segment::{Entry, EntryEnd, StoredText};
 use crate::shards::{StoredNotes, StoredSplit};
 use crate::source::interleave::{DocumentKey, Scale};
 use crate::source::split::Split;
@@ -272,7 +272,12 @@ impl Gathered {
                         })
                     };
                     let goes_on = is_of_record(ready.checked_sub(1).map(|before| &order[before]));
-                    number = if goes_on { number + 1 } else { of.before(entry.start.0) + 1 };
+                    number = match entry.text {
+                        // It comes before the documents of its record.
+                        StoredText::LeftOut => 0,
+                        _ if goes_on => number + 1,
+                        _ => of.before(entry.start.0) + 1,
+                    };
                     sample = if is_of_record(order.get(ready + 1)) { number as u32 } else { 0 };
                 }
                 let is_filtered = format.carried.is_filtered() && !tokens.is_delivered();

@@ -230,6 +230,36 @@ impl Group {
         self.note(SplitEvent::Skip { split, start: (start.byte, start.line) });
     }
 
+    /// Counts a document that is left out, and that `on_error` does not count.
+    #[cold]
+    pub(crate) fn leave_out(&mut self, cursor: &mut LaneCursor, of: u32, start: Boundary) {
+        cursor.skipped_otherwise += 1;
+        // Documents do not compare this number, so that it costs them nothing: a new run begins with it here.
+        let (first, cursor) = (self.items.len(), *cursor);
+        self.runs.pop_if(|run| run.first == first);
+        self.runs.push(CursorRun { first, cursor });
+        let split = self.origins[of as usize].origin.ordinal;
+        self.note(SplitEvent::LeftOut { split, start: (start.byte, start.line) });
+    }
+
+    /// Counts a document that its task leaves out. With the digest of its record, for token shards, it has a place without a
+    /// text: whether it counts depends on who reads them.
+    #[cold]
+    fn leave_out_record(
+        &mut self,
+        cursor: &mut LaneCursor,
+        item: Item,
+        columns: &CarriedColumns,
+        digest: Option<u64>,
+    ) {
+        if digest.is_none() {
+            return self.leave_out(cursor, item.of, item.start);
+        }
+        self.digests.extend(digest);
+        self.append(cursor, item, columns.clone());
+        cursor.documents += 1;
+    }
+
     /// Notes an event after the documents so far.
     pub(crate) fn note(&mut self, event: SplitEvent) {
         self.events.push_back((self.items.len(), event));
@@ -267,6 +297,17 @@ pub(crate) enum Draw {
     },
 }
 
+/// The place of a document's text, the share of epochs that include it, and what comes along.
+type FoundText = (Range<usize>, f64, CarriedColumns);
+
+/// Why a document has no text to deliver.
+enum NoText {
+    /// It is blank, or not for this stream.
+    NotWanted,
+    /// It is too long, and skipped.
+    TooLong,
+}
+
 /// Turns windows into groups.
 #[derive(Debug)]
 pub(crate) struct Grouper {
@@ -291,7 +332,7 @@ impl Grouper {
     ) -> Result<(), Error> {
         let start = found.framed.frame.start;
         let documents = match self.text(texts, found) {
-            Ok(Some((range, share, columns))) => {
+            Ok(Ok((range, share, columns))) => {
                 let item = Item { text_bytes: range.len(), range, start, share, of, sample: 0 };
                 match &found.format.rendering {
                     Some(rendering) => self.rendered(texts, found, (item, columns), rendering, cursor, group),
@@ -302,7 +343,11 @@ impl Grouper {
                     }
                 }
             }
-            Ok(None) => Ok(0),
+            Ok(Err(NoText::NotWanted)) => Ok(0),
+            Ok(Err(NoText::TooLong)) => {
+                group.leave_out(cursor, of, start);
+                Ok(0)
+            }
             Err(problem) => Err(problem),
         };
         match documents {
@@ -326,13 +371,8 @@ impl Grouper {
         group.add(Slab { content: SlabContent::Text(text), marks, files: self.corpus.files.clone(), lease });
     }
 
-    /// The place of the document's text, or of its record, and what comes along; `None` if it has no text, or it is not for
-    /// this stream.
-    fn text(
-        &self,
-        texts: &mut Texts,
-        place: &FoundFrame<'_>,
-    ) -> Result<Option<(Range<usize>, f64, CarriedColumns)>, Problem> {
+    /// The document's text, or its record.
+    fn text(&self, texts: &mut Texts, place: &FoundFrame<'_>) -> Result<Result<FoundText, NoText>, Problem> {
         let FoundFrame { framed, format, .. } = *place;
         let known = match framed.finding.as_deref() {
             Some(Finding::Problem(problem)) => return Err(problem.clone()),
@@ -350,7 +390,7 @@ impl Grouper {
                 }
                 (Oversize::Skip, _) => {
                     self.note(place, framed.frame.start.byte, 0, &what);
-                    return Ok(None);
+                    return Ok(Err(NoText::TooLong));
                 }
                 (Oversize::Error | Oversize::Truncate, _) => {
                     let remedy = match format.json {
@@ -367,7 +407,7 @@ impl Grouper {
                     0,
                     &format!("{what}, and even its first character does not fit"),
                 );
-                return Ok(None);
+                return Ok(Err(NoText::TooLong));
             }
         }
         // Most sources carry nothing, and pay nothing for it.
@@ -375,7 +415,7 @@ impl Grouper {
             true => None,
             false => match self.columns(texts, place, bytes.clone(), known)? {
                 Some(columns) => columns,
-                None => return Ok(None),
+                None => return Ok(Err(NoText::NotWanted)),
             },
         };
         let (text, share) = texts.take(bytes, format)?;
@@ -385,9 +425,9 @@ impl Grouper {
             && self.draws(place.split, place.epoch, framed.frame.start.byte, share);
         if !is_wanted {
             texts.give_back(text);
-            return Ok(None);
+            return Ok(Err(NoText::NotWanted));
         }
-        Ok(Some((text, share, columns)))
+        Ok(Ok((text, share, columns)))
     }
 
     /// The columns that come along with a document, which is in `bytes`; `None` if `where` leaves it out.
@@ -448,26 +488,29 @@ impl Grouper {
         texts.give_back(record.range);
         let outcomes = outcomes?;
         let documents = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Text(_))).count() as u64;
+        // What is left out comes before the documents of its record, so that a resume among these counts it once.
+        if documents < outcomes.len() as u64 && place.before == 0 {
+            let end = texts.text().len();
+            for outcome in &outcomes {
+                let Outcome::LeftOut(reason) = outcome else { continue };
+                self.leave_out(place, reason, rendering);
+                let item = Item { range: end..end, text_bytes: 0, sample: 0, ..record };
+                group.leave_out_record(cursor, item, &columns, digest);
+            }
+        }
         let mut number = 0;
         for outcome in outcomes {
-            match outcome {
-                Outcome::Text(rendered) => {
-                    number += 1;
-                    if number <= place.before {
-                        continue;
-                    }
-                    let range = texts.append(&rendered);
-                    let sample = if number < documents { number as u32 } else { 0 };
-                    group.digests.extend(digest);
-                    let item = Item { text_bytes: range.len(), range, sample, ..record };
-                    group.append(cursor, item, columns.clone());
-                    cursor.documents += 1;
-                }
-                Outcome::LeftOut(reason) if number >= place.before => {
-                    self.leave_out(place, &reason, rendering);
-                }
-                Outcome::LeftOut(_) => {}
+            let Outcome::Text(rendered) = outcome else { continue };
+            number += 1;
+            if number <= place.before {
+                continue;
             }
+            let range = texts.append(&rendered);
+            let sample = if number < documents { number as u32 } else { 0 };
+            group.digests.extend(digest);
+            let item = Item { text_bytes: range.len(), range, sample, ..record };
+            group.append(cursor, item, columns.clone());
+            cursor.documents += 1;
         }
         Ok(documents)
     }

@@ -105,6 +105,10 @@ impl OpenSplit {
                 None if nth == 0 || !begins(nth - 1)? => return Err(no_document(tokens.path(), byte)),
                 None => {}
                 Some(sample) => {
+                    // What is left out of the record comes first.
+                    while tokens.nth(nth)?.is_some_and(|entry| entry.text == StoredText::LeftOut) {
+                        nth += 1;
+                    }
                     nth = nth.saturating_add(sample as usize);
                     if !begins(nth)? {
                         return Err(no_sample(tokens.path(), byte, sample));
@@ -193,7 +197,13 @@ impl OpenSplit {
                 StoredText::Bytes(_) => {
                     (tokens.place(end.ids..entry.end.ids)?, tokens.notes_on(&(*end..entry.end), *nth)?)
                 }
-                StoredText::Failed | StoredText::Skipped => (NO_IDS, StoredNotes::default()),
+                // Its columns decide whether it counts.
+                StoredText::LeftOut if entry.end.notes > end.notes => {
+                    (NO_IDS, tokens.notes_on(&(*end..entry.end), *nth)?)
+                }
+                StoredText::Failed | StoredText::Skipped | StoredText::LeftOut => {
+                    (NO_IDS, StoredNotes::default())
+                }
             };
             let begin = std::mem::replace(end, entry.end);
             *nth += 1;

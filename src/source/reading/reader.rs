@@ -12,6 +12,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use super::cached::CachedTokens;
@@ -60,6 +61,8 @@ pub(crate) struct Reader {
     slab_bytes: usize,
     /// The epoch, and the counts of documents.
     at: LaneCursor,
+    /// Gets the count of those that were skipped when the lane ends.
+    skipped: Arc<AtomicU64>,
     /// The splits of epoch `dealt`.
     deal: Vec<u32>,
     dealt: Option<u64>,
@@ -106,6 +109,7 @@ impl Reader {
             opener,
             slab_bytes,
             at,
+            skipped: Arc::default(),
             deal: Vec::new(),
             dealt: None,
             next: 0,
@@ -127,6 +131,11 @@ impl Reader {
     /// Reads cached tokens where there are some.
     pub(crate) fn with_cached(self, cached: Option<CachedTokens>) -> Self {
         Self { cached, ..self }
+    }
+
+    /// Puts how many documents were skipped in all into `skipped` when the lane ends.
+    pub(crate) fn telling_skipped(self, skipped: Arc<AtomicU64>) -> Self {
+        Self { skipped, ..self }
     }
 
     /// Whether a document has been read in part, so that reading must go on whatever the budget.
@@ -159,8 +168,14 @@ impl Reader {
         }
         match self.find_split()? {
             true => self.read_splits(lease),
-            false => Ok(Group::empty(GroupEnd::End)),
+            false => Ok(self.end()),
         }
+    }
+
+    /// The end of the lane.
+    fn end(&self) -> Group {
+        self.skipped.store(self.at.all_skipped(), Relaxed);
+        Group::empty(GroupEnd::End)
     }
 
     /// Logs that an epoch begins. A small source has many, and most are not logged.
@@ -260,7 +275,7 @@ impl Reader {
         }
         self.epoch_ended = true;
         self.at.epoch += 1;
-        self.at.skipped_before += std::mem::take(&mut self.at.skipped);
+        self.at.skipped_otherwise += std::mem::take(&mut self.at.skipped);
         self.next = 0;
         self.epoch_began = Some(self.at.documents);
         Ok(())

@@ -4,9 +4,9 @@ use super::group::{Group, GroupEnd, Grouper};
 use super::reader::Reader;
 use crate::budget::Lease;
 use crate::cursor::{LaneCursor, Tracked};
-use crate::document::Document;
-use crate::document::SplitEvent;
+use crate::document::{CarriedColumns, Document, SplitEvent};
 use crate::error::Result;
+use crate::segment::COUNTED;
 use crate::source::lane::Lane;
 use crate::store::{CancelToken, FileOpener};
 
@@ -25,6 +25,17 @@ pub(crate) enum SplitItem {
     Document(SplitDocument),
     /// A document that is skipped, and where it begins: byte and line, counted from the beginning of the split.
     Skipped((u64, u64)),
+    LeftOut(LeftOutDocument),
+}
+
+/// A document that may be left out however many there are: where it begins, and what decides who counts it.
+#[derive(Debug)]
+pub(crate) struct LeftOutDocument {
+    pub(crate) start: (u64, u64),
+    pub(crate) share: f64,
+    /// The digest of its record; [`COUNTED`] if everybody counts it.
+    pub(crate) digest: u64,
+    pub(crate) columns: CarriedColumns,
 }
 
 /// A document of a split.
@@ -56,15 +67,27 @@ impl SplitReader {
     /// Returns the next document, or where one is skipped.
     pub(crate) fn next(&mut self) -> Result<Option<SplitItem>> {
         loop {
-            if let Some(SplitEvent::Skip { start, .. }) = self.group.pop_event() {
-                return Ok(Some(SplitItem::Skipped(start)));
+            match self.group.pop_event() {
+                Some(SplitEvent::Skip { start, .. }) => return Ok(Some(SplitItem::Skipped(start))),
+                Some(SplitEvent::LeftOut { start, .. }) => {
+                    let columns = None;
+                    let left_out = LeftOutDocument { start, share: 1.0, digest: COUNTED, columns };
+                    return Ok(Some(SplitItem::LeftOut(left_out)));
+                }
+                Some(SplitEvent::Begin { .. } | SplitEvent::End { .. } | SplitEvent::EpochEnd) | None => {}
             }
             if let Some(Tracked { value: document, .. }) = self.group.pop() {
                 let (start, share, digest) =
                     self.group.last().map_or_else(Default::default, |(item, digest)| {
                         ((item.start.byte, item.start.line), item.share, digest)
                     });
-                return Ok(Some(SplitItem::Document(SplitDocument { document, start, share, digest })));
+                return Ok(Some(match digest {
+                    Some(digest) if document.text().is_empty() => {
+                        let columns = document.columns().clone();
+                        SplitItem::LeftOut(LeftOutDocument { start, share, digest, columns })
+                    }
+                    _ => SplitItem::Document(SplitDocument { document, start, share, digest }),
+                }));
             }
             match std::mem::replace(&mut self.group.after, GroupEnd::End) {
                 GroupEnd::Failed(error) => return Err(error),

@@ -10,7 +10,7 @@ use crate::budget::Lease;
 use crate::cursor::LaneCursor;
 use crate::document::{CarriedColumns, Marks, Mask, RenderedMarks, Slab, SlabContent};
 use crate::error::{Error, Result};
-use crate::segment::{Entry, StoredText};
+use crate::segment::{COUNTED, Entry, StoredText};
 use crate::shards::StoredSplit;
 use crate::source::framing::Boundary;
 use crate::source::problem::Problem;
@@ -89,18 +89,14 @@ pub(crate) fn deliver(
     cursor: &mut LaneCursor,
     group: &mut Group,
 ) -> Result<()> {
+    let is_without_ids = !matches!(document.entry.text, StoredText::Bytes(_));
+    if is_without_ids && count_without_ids(grouper, tokens, &document, cursor, group)? {
+        return Ok(());
+    }
     let StoredDocument { entry, range, split, of, sample, columns, is_filtered } = document;
     let (byte, line) = entry.start;
     let start = Boundary { byte, line };
-    note_without_ids(grouper, &split, entry);
-    if entry.text == StoredText::Skipped {
-        group.skip(cursor, of, start);
-        return Ok(());
-    }
-    let is_drawn = || {
-        grouper.holdout.delivers_digest(entry.digest) && grouper.draws(split, cursor.epoch, byte, entry.share)
-    };
-    if !tokens.is_delivered() && !is_drawn() {
+    if !tokens.is_delivered() && !is_drawn(grouper, split, entry, cursor) {
         return Ok(());
     }
     let columns = match is_filtered {
@@ -116,6 +112,43 @@ pub(crate) fn deliver(
     Ok(())
 }
 
+#[inline]
+fn is_drawn(grouper: &Grouper, split: Split, entry: &Entry, cursor: &LaneCursor) -> bool {
+    grouper.holdout.delivers_digest(entry.digest)
+        && grouper.draws(split, cursor.epoch, entry.start.0, entry.share)
+}
+
+/// Counts a document that has no ids. Returns false for one that is delivered without them.
+#[cold]
+fn count_without_ids(
+    grouper: &Grouper,
+    tokens: &StoredSplit,
+    document: &StoredDocument<'_>,
+    cursor: &mut LaneCursor,
+    group: &mut Group,
+) -> Result<bool> {
+    let StoredDocument { entry, split, of, ref columns, is_filtered, .. } = *document;
+    let (byte, line) = entry.start;
+    let start = Boundary { byte, line };
+    if entry.text == StoredText::LeftOut {
+        let is_everybodys = tokens.is_delivered() || entry.digest == COUNTED;
+        let is_counted = is_everybodys
+            || is_drawn(grouper, split, entry, cursor)
+                && (!is_filtered || passing(grouper, &split, byte, columns.clone())?.is_some());
+        if is_counted {
+            note_without_ids(grouper, &split, entry);
+            group.leave_out(cursor, of, start);
+        }
+        return Ok(true);
+    }
+    note_without_ids(grouper, &split, entry);
+    if entry.text == StoredText::Skipped {
+        group.skip(cursor, of, start);
+        return Ok(true);
+    }
+    Ok(false)
+}
+
 /// Counts a document of token shards that has no ids. Of cached tokens, reading the text has counted it.
 #[inline]
 pub(crate) fn note_without_ids(grouper: &Grouper, split: &Split, entry: &Entry) {
@@ -123,6 +156,7 @@ pub(crate) fn note_without_ids(grouper: &Grouper, split: &Split, entry: &Entry) 
         StoredText::Bytes(_) => return,
         StoredText::Failed => "it could not be tokenized when its token shards were made",
         StoredText::Skipped => "it could not be read when its token shards were made",
+        StoredText::LeftOut => "it was left out when its token shards were made",
     };
     let ((byte, line), corpus) = (entry.start, &grouper.corpus);
     if let Some(meter) = grouper.meter.as_ref().filter(|_| corpus.shards_of(split.file).is_some()) {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::document_order::DocumentOrder;
-use super::super::group::{Group, GroupEnd, Item, SplitOrigin};
+use super::super::group::{Group, Item, SplitOrigin};
 use super::super::stored::{self, StepRoom};
 use super::Reader;
 use crate::budget::Lease;
@@ -16,7 +16,7 @@ use crate::cursor::LaneCursor;
 use crate::document::{Mask, NO_IDS, Slab, SlabContent};
 use crate::error::{Error, Result};
 use crate::files::Files;
-use crate::segment::{BLOCK, Entry, EntryEnd, HeldIds, IdsOrigin, StoredIds, StoredText};
+use crate::segment::{BLOCK, COUNTED, Entry, EntryEnd, HeldIds, IdsOrigin, StoredIds, StoredText};
 use crate::shards::{Piece, SegmentRange, ShardSet, StoredNotes, StoredSplit};
 use crate::source::framing::Boundary;
 use crate::source::split::Split;
@@ -147,11 +147,11 @@ impl Reader {
     pub(super) fn read_scattered(&mut self, lease: &Lease) -> Result<Group> {
         let corpus = self.grouper.corpus.clone();
         let Some(shards) = corpus.shard_set(self.splits.start) else {
-            return Ok(Group::empty(GroupEnd::End));
+            return Ok(self.end());
         };
         let is_there = self.find_document(shards)?;
         let Some(Scattered { order, step }) = self.scattered.as_ref().filter(|_| is_there) else {
-            return Ok(Group::empty(GroupEnd::End));
+            return Ok(self.end());
         };
         // Each document takes a block at least.
         let most = (self.opener.room() / (2 * BLOCK as u64)).clamp(1, MOST);
@@ -189,7 +189,11 @@ impl Reader {
         let carried = &corpus.format(corpus.split(self.splits.start).file).carried;
         let mut left_out = vec![false; found.len()];
         if carried.is_filtered() {
-            let has_columns = |nth: &usize| matches!(found[*nth].entry.text, StoredText::Bytes(_));
+            let has_columns = |nth: &usize| match found[*nth].entry.text {
+                StoredText::Bytes(_) => true,
+                StoredText::LeftOut => found[*nth].size().1 > 0,
+                StoredText::Failed | StoredText::Skipped => false,
+            };
             let asked: Vec<usize> = (0..found.len()).filter(has_columns).collect();
             let notes = asked.iter().map(|nth| found[*nth].notes_at()).collect::<Result<Vec<_>>>()?;
             shards.sums().read(&notes, fetch, |number, bytes| {
@@ -207,14 +211,22 @@ impl Reader {
         let mut at = self.at;
         for (document, is_left_out) in found.iter().zip(left_out) {
             let Found { split, entry, place, .. } = document;
-            stored::note_without_ids(&self.grouper, split, entry);
-            if entry.text == StoredText::Skipped {
+            let is_left_out_if_drawn = entry.text == StoredText::LeftOut && entry.digest != COUNTED;
+            if !is_left_out_if_drawn {
+                stored::note_without_ids(&self.grouper, split, entry);
+            }
+            if matches!(entry.text, StoredText::Skipped | StoredText::LeftOut) && !is_left_out_if_drawn {
                 at.skipped += 1;
                 continue;
             }
             let is_delivered = self.grouper.holdout.delivers_digest(entry.digest)
                 && self.grouper.draws(*split, at.epoch, entry.start.0, entry.share);
             if !is_delivered || is_left_out {
+                continue;
+            }
+            if is_left_out_if_drawn {
+                stored::note_without_ids(&self.grouper, split, entry);
+                at.skipped += 1;
                 continue;
             }
             wanted.push(Piece { tokens: document.tokens, bytes: document.ids_at()? });
