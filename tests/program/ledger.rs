@@ -118,3 +118,59 @@ fn values_of_a_column_have_a_table_of_their_own() {
     assert_eq!(code, 2, "{refused}");
     assert!(refused.contains("pipeline.ledger_by: no source has the column \"lang\""), "{refused}");
 }
+
+/// A source's documents and ids, with those of a row that a count adds.
+fn with(source: &Value, row: &str) -> [u64; 2] {
+    ["documents", "ids"].map(|key| number(&source[key]) + number(&source[row][key]))
+}
+
+#[test]
+fn a_rank_counts_its_own_lanes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = written(directory.path(), "epochs = 3");
+    let all = sources(&[&config]);
+    for (rows, row) in
+        [(&["-n", "5", "--count"][..], "not_reached"), (&["--set", "pipeline.last=drop"], "dropped")]
+    {
+        let ranks = ["pipeline.rank=0", "pipeline.rank=1"].map(|rank| {
+            let rank = ["--set", rank, "--set", "pipeline.world=2"];
+            sources(&[&[&*config][..], &rank, rows].concat())
+        });
+        for (nth, all) in all.iter().enumerate() {
+            let [one, other] = ranks.each_ref().map(|rank| with(&rank[nth], row));
+            assert!(one[1] > 0 && other[1] > 0, "{ranks:?}");
+            assert_eq!(
+                [one[0] + other[0], one[1] + other[1]],
+                ["documents", "ids"].map(|key| number(&all[key]))
+            );
+        }
+    }
+}
+
+#[test]
+fn what_wraps_counts_as_often_as_it_comes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // One lane has far more than the others.
+    let config = written(directory.path(), "epochs = 1\nuneven = \"wrap\"\nlast = \"drop\"");
+    let arguments = [&*config, "--set", "pipeline.lanes=3", "--set", "pipeline.batch_size=7"];
+    let whole = sources(&[&arguments[..], &["--set", "pipeline.last=short"]].concat());
+    let dropped = sources(&arguments);
+    let part = sources(&[&arguments[..], &["-n", "3", "--count"]].concat());
+    for (nth, whole) in whole.iter().enumerate() {
+        let expected = with(whole, "dropped");
+        assert_eq!(number(&whole["dropped"]["ids"]), 0, "{whole}");
+        assert_eq!(with(&dropped[nth], "dropped"), expected);
+        assert_eq!(with(&part[nth], "not_reached"), expected);
+    }
+    assert!(dropped.iter().any(|source| number(&source["dropped"]["ids"]) > 0), "{dropped:?}");
+}
+
+#[test]
+fn one_epoch_is_one_of_each_source() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = written(directory.path(), "");
+    let arguments = [&*config, "-n", "3", "--count", "--set", "source.0.epochs=2"];
+    let epochs: Vec<u64> =
+        sources(&arguments).iter().map(|source| number(&source["epoch"]["documents"])).collect();
+    assert_eq!(epochs, [90, 41]);
+}

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 mod chat;
 mod damage;
 mod data;
+mod ledger;
 mod lock;
 mod models;
 mod report;

@@ -103,7 +103,7 @@ struct ShownSource {
 
 pub(super) async fn run(args: LedgerArgs, json: bool) -> Result<(), Failure> {
     let (config, ledger, batches) = match args.of.is_dir() {
-        true => of_run(&args)?,
+        true => of_run(&args).await?,
         false => {
             let run = RunConfig::load_with(&args.of, args.settings.all())?;
             let config = with_stored_tokenizer(&run.data).await?;
@@ -114,7 +114,7 @@ pub(super) async fn run(args: LedgerArgs, json: bool) -> Result<(), Failure> {
     // At the end of a stream that delivers all, nothing is dropped.
     let (uneven, last) = (config.pipeline.uneven, config.pipeline.last);
     let has_ended = batches.is_none();
-    let is_whole = has_ended && uneven == Uneven::Pad && last != Last::Drop;
+    let is_whole = has_ended && uneven != Uneven::Stop && last != Last::Drop;
     let is_counted = args.count || has_ended;
     let all = match is_counted && !is_whole {
         true => Some(count_all(&config).await?),
@@ -148,15 +148,19 @@ async fn read(config: &Config, batches: Option<u64>) -> Result<(Ledger, Option<u
     Ok((loader.ledger(), Some(read)))
 }
 
-/// The ledger of all that the config's files have: all epochs or, of a stream without end, one.
+/// The ledger of all that the stream has if nothing is dropped: all epochs or, of a stream without end, one. Of a rank,
+/// that of its lanes.
 async fn count_all(config: &Config) -> Result<Ledger> {
     let mut config = config.clone();
     if !is_finite(&config) {
         config.pipeline.epochs = Some(1);
+        config.sources.iter_mut().for_each(|source| source.epochs = None);
     }
     config.exclude.batches.clear();
-    (config.pipeline.rank, config.pipeline.world) = (None, None);
-    (config.pipeline.uneven, config.pipeline.last) = (Uneven::Pad, Last::Short);
+    if config.pipeline.uneven == Uneven::Stop {
+        config.pipeline.uneven = Uneven::Pad;
+    }
+    config.pipeline.last = Last::Short;
     let mut loader = super::open(&config, Loader::builder(&config)).await?;
     let slow = progress::slow("counting all documents");
     while let Some(batch) = loader.next().await.transpose()? {
@@ -169,14 +173,15 @@ fn is_finite(config: &Config) -> bool {
     (0..config.sources.len()).all(|source| config.epochs(source).is_some())
 }
 
-/// The config of a run, and the ledger and the batches of its latest cursor.
+/// The config of a run, and the ledger and the batches of its latest cursor. With a count, it is known whether the stream
+/// ends there.
 #[cfg(feature = "train")]
-fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Failure> {
+async fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Failure> {
     if args.batches.is_some() {
         return Err(Failure::usage("--batches", "a run's ledger covers all of its batches; leave it out"));
     }
     let directory = millstream_train::RunDirectory::open(&args.of)?;
-    let config = directory.adapt(directory.config(args.settings.all())?).data;
+    let mut config = directory.adapt(directory.config(args.settings.all())?).data;
     let Some(cursor) = latest_cursor(&directory)? else {
         let problem = format!("no cursor is in {}: it has no checkpoint and no trail yet", args.of.display());
         return Err(millstream::Error::Cursor { path: directory.trail(), problem }.into());
@@ -188,11 +193,38 @@ fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Failure> {
             cursor.lanes()
         ));
     }
+    if args.count {
+        of_lanes(&mut config, &cursor)?;
+        if is_finite(&config) {
+            let mut loader =
+                super::open(&config, Loader::builder(&config).with_cursor(cursor.clone())).await?;
+            if loader.next().await.transpose()?.is_none() {
+                return Ok((config, loader.ledger(), None));
+            }
+        }
+    }
     Ok((config, cursor.ledger(), Some(cursor.batch())))
 }
 
+/// Has a config read the lanes that a cursor knows: all, or those of one rank.
+#[cfg(feature = "train")]
+fn of_lanes(config: &mut Config, cursor: &Cursor) -> Result<(), Failure> {
+    let (known, lanes) = (cursor.known_lanes().count(), cursor.lanes());
+    let (rank, world) = (cursor.known_lanes().next().unwrap_or_default(), lanes / known.max(1));
+    if !cursor.known_lanes().eq((rank..lanes).step_by(world)) {
+        let problem = format!(
+            "the run's latest cursor knows {known} of {lanes} lanes, which are not those of one rank; merge the cursors of \
+             all ranks, or leave --count out"
+        );
+        return Err(Failure::usage("--count", problem));
+    }
+    let of = |number| (world > 1).then_some(number);
+    (config.pipeline.rank, config.pipeline.world) = (of(rank), of(world));
+    Ok(())
+}
+
 #[cfg(not(feature = "train"))]
-fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Failure> {
+async fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Failure> {
     Err(Failure::usage("CONFIG", format!("{} is a directory, and not a config", args.of.display())))
 }
 
