@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::config::{Config, ExcludeConfig, SourceConfig, SourceKind, names};
 use crate::cursor::{Cursor, Event, LaneState};
 use crate::error::{Error, Result};
+use crate::files::File;
 use crate::loader::{Loader, resolved_with, stay_at_commits};
 use crate::source::Source;
 
@@ -69,6 +70,38 @@ pub struct Checked {
     pub difference: Option<String>,
 }
 
+/// A source of a run, and its files as they are now.
+#[derive(Debug)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// The format of its files.
+    pub kind: SourceKind,
+    /// Its files, or why they cannot be listed.
+    pub files: Result<Vec<File>>,
+}
+
+/// Lists the files of each source of a run by itself, as the run's last session reads them. Files number the sources as
+/// they come.
+///
+/// # Errors
+/// [`Error::Config`] if `mixture.by` does not fit the sources.
+pub async fn list(run: &Run) -> Result<Vec<Listed>> {
+    if let Some(last) = run.trail.last() {
+        stay_at_commits(last);
+    }
+    let config = run.sessions.last().map(|session| session.config.clone()).unwrap_or_default();
+    let (config, mut listed) = (config.with_sources_by_value()?, Vec::new());
+    for (number, (name, source)) in names(&config.sources).into_iter().zip(&config.sources).enumerate() {
+        let alone = Config { sources: vec![source.clone()], ..config.clone() };
+        let files = Source::from_config(&alone).await.map(|source| source.quiet().files().to_vec());
+        let files =
+            files.map(|files| files.into_iter().map(|file| File { source: number, ..file }).collect());
+        listed.push(Listed { name, kind: source.kind, files });
+    }
+    Ok(listed)
+}
+
 /// A run, and its files.
 #[derive(Debug)]
 pub struct Replay {
@@ -121,12 +154,6 @@ impl Replay {
         &self.source
     }
 
-    /// The name and the kind of each source, as files number them.
-    pub fn sources(&self) -> Vec<(String, SourceKind)> {
-        let sources = &self.config.sources;
-        names(sources).into_iter().zip(sources.iter().map(|source| source.kind)).collect()
-    }
-
     /// The number of lanes, over all ranks.
     pub fn lanes(&self) -> usize {
         self.config.pipeline.lanes()
@@ -145,14 +172,8 @@ impl Replay {
         let of = stretches.iter().map(|(before, after)| after.batch() - batch(*before)).sum();
         let (mut made, mut checked) = (0, Vec::new());
         for (before, after) in stretches {
-            let (from, config) = (batch(before), self.config_between(before, after));
-            let mut loader = self.opened(&config, before.cloned()).await?;
-            let mut reached = loader.start().clone();
-            while reached.batch() < after.batch() {
-                let Some(batch) = loader.next().await.transpose()? else { break };
-                reached = batch.cursor().clone();
-                on_batch(made + reached.batch() - from, of);
-            }
+            let from = batch(before);
+            let reached = self.remade(before, after, |to| on_batch(made + to - from, of)).await?;
             made += after.batch() - from;
             let (lanes, difference) = (after.known_lanes().count(), difference(after, &reached));
             checked.push(Checked { from, to: after.batch(), lanes, difference });
@@ -160,22 +181,49 @@ impl Replay {
         Ok(checked)
     }
 
-    /// Neighbours in the trail, the start included, that one session leads from and to.
+    /// Each cursor of the trail with the nearest one before it that knows the same lanes; the first one with the start.
     fn stretches(&self) -> Vec<(Option<&Cursor>, &Cursor)> {
         let trail = &self.run.trail;
-        let pairs = std::iter::once(None).chain(trail.iter().map(Some)).zip(trail);
-        let is_whole = |(before, after): &(Option<&Cursor>, &Cursor)| {
-            let is_known = before.is_none_or(|before| before.known_lanes().eq(after.known_lanes()));
-            let from = batch(*before);
-            is_known && from < after.batch() && after.batch() <= self.run.session(from).1
+        let before = |(number, after): (usize, &Cursor)| {
+            let is_before = |cursor: &&Cursor| {
+                cursor.batch() < after.batch() && cursor.known_lanes().eq(after.known_lanes())
+            };
+            let before = trail[..number].iter().rfind(is_before);
+            (number == 0 || before.is_some()).then_some(before)
         };
-        pairs.filter(is_whole).collect()
+        let pairs =
+            trail.iter().enumerate().filter_map(|(number, after)| Some((before((number, after))?, after)));
+        pairs.filter(|(before, after)| batch(*before) < after.batch()).collect()
     }
 
-    /// The config that leads from one cursor to another.
-    fn config_between(&self, before: Option<&Cursor>, after: &Cursor) -> Config {
-        let from = batch(before);
-        let (session, _) = self.run.session(from);
+    /// Makes the batches between two cursors again, each session's with its config, and returns the cursor behind them.
+    async fn remade(
+        &self,
+        before: Option<&Cursor>,
+        after: &Cursor,
+        mut on_batch: impl FnMut(u64),
+    ) -> Result<Cursor> {
+        let (mut cursor, mut at) = (before.cloned(), batch(before));
+        loop {
+            let (session, ends) = self.run.session(at);
+            let until = ends.min(after.batch());
+            let mut loader = self.opened(&self.config_up_to(session, at, after), cursor).await?;
+            let mut reached = loader.start().clone();
+            while reached.batch() < until {
+                let Some(batch) = loader.next().await.transpose()? else { return Ok(reached) };
+                reached = batch.cursor().clone();
+                on_batch(reached.batch());
+            }
+            at = reached.batch();
+            if at >= after.batch() {
+                return Ok(reached);
+            }
+            cursor = Some(reached);
+        }
+    }
+
+    /// The config of a session that leads from a batch up to a cursor.
+    fn config_up_to(&self, session: &Session, from: u64, after: &Cursor) -> Config {
         let mut config = self.session_config(session);
         // Those that began before are in the cursor's history.
         config.exclude.batches.clone_from(&session.config.exclude.batches);

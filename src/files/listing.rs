@@ -3,16 +3,16 @@
 //! A cursor is small, so it has only a digest of the files. A listing is a line of JSON for each file, some hundred
 //! bytes, in the order of the corpus.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{File, places};
+use super::{File, Location, places};
 use crate::atomic::write_atomically;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Unit};
 
 /// How many files of a kind are named.
 const NAMED: usize = 5;
@@ -101,6 +101,17 @@ impl Listing {
         self.0.is_empty()
     }
 
+    /// The files of the source `name`, which gets the number `source`. Positions in them are bytes.
+    pub fn of_source(&self, name: &str, source: usize) -> impl Iterator<Item = File> {
+        self.0.iter().filter(move |file| file.source == name).map(move |file| File {
+            location: Location::named(&file.path),
+            len: file.bytes,
+            etag: file.etag.clone(),
+            source,
+            unit: Unit::Byte,
+        })
+    }
+
     /// Writes the listing as lines of JSON. The file is replaced as a whole or not at all.
     ///
     /// # Errors
@@ -135,11 +146,11 @@ impl Listing {
 
     /// How the files differ now.
     pub fn changes(&self, now: &Self) -> Changes {
-        let (mut was, mut is) = (self.by_path(), now.by_path());
-        // A corpus as a whole may have moved.
-        if was.keys().all(|path| !is.contains_key(path)) {
-            (was, is) = (self.by_place(), now.by_place());
-        }
+        let (was, is) = (self.by_path(), now.by_path());
+        // A source as a whole may have moved.
+        let stays: HashSet<&str> =
+            was.keys().filter(|key| is.contains_key(*key)).map(|(source, _)| *source).collect();
+        let [was, is] = [self, now].map(|listing| listing.by_place(|source| !stays.contains(source)));
         let mut changes = Changes::default();
         let mut gone = Vec::new();
         for (key, file) in &was {
@@ -162,13 +173,18 @@ impl Listing {
         self.0.iter().map(|file| ((file.source.as_str(), file.path.as_encoded_bytes()), file)).collect()
     }
 
-    /// By the files' places below the directory that all files of their source have in common.
-    fn by_place(&self) -> BTreeMap<(&str, &[u8]), &ListedFile> {
+    /// By the paths and, of sources that have moved, by the files' places below the directory that all files of their
+    /// source have in common.
+    fn by_place(&self, has_moved: impl Fn(&str) -> bool) -> BTreeMap<(&str, &[u8]), &ListedFile> {
         let sources = self.0.chunk_by(|file, next| file.source == next.source);
         sources
             .flat_map(|files| {
                 let paths: Vec<_> = files.iter().map(|file| (0_u32, file.path.as_encoded_bytes())).collect();
-                files.iter().zip(places(&paths)).map(|(file, place)| ((file.source.as_str(), place), file))
+                let places = match has_moved(&files[0].source) {
+                    true => places(&paths),
+                    false => paths.iter().map(|(_, path)| *path).collect(),
+                };
+                files.iter().zip(places).map(|(file, place)| ((file.source.as_str(), place), file))
             })
             .collect()
     }

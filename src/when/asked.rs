@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::error::{Error, Result, Unit};
 use crate::source::{Fate, Holdout, Named, Source, listed};
@@ -17,6 +17,7 @@ const MOST_NAMED: usize = 3;
 #[derive(Clone, Debug, Serialize)]
 pub struct Asked {
     /// Its file, as batches name it.
+    #[serde(serialize_with = "for_people")]
     pub path: PathBuf,
     /// Its line; none if the file is one document.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,6 +46,11 @@ pub struct Record {
     pub(super) is_rendered: bool,
     #[serde(skip)]
     fate: Fate,
+}
+
+/// A path, with what is not UTF-8 in it replaced.
+fn for_people<S: Serializer>(path: &Path, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 impl Record {
@@ -121,16 +127,16 @@ pub(super) fn find(
     }
 }
 
-/// The files that a path names: it is theirs, or the end of exactly one path.
+/// The files that a path names: it is theirs as people see it, or the end of exactly one path.
 fn files(source: &Source, path: &str) -> Result<Vec<u32>> {
     let all = || (0..).zip(source.files().iter().map(|file| file.path()));
-    let exact: Vec<u32> =
-        all().filter(|(_, other)| *other == Path::new(path)).map(|(file, _)| file).collect();
-    if !exact.is_empty() {
-        return Ok(exact);
+    let is_exact = |other: &Path| other.to_string_lossy() == path;
+    let ends_so = |other: &Path| Path::new(&*other.to_string_lossy()).ends_with(path);
+    let mut found: Vec<(u32, &Path)> = all().filter(|(_, other)| is_exact(other)).collect();
+    if found.is_empty() {
+        found = all().filter(|(_, other)| ends_so(other)).collect();
     }
-    let ends: Vec<(u32, &Path)> = all().filter(|(_, other)| other.ends_with(path)).collect();
-    let mut paths: Vec<String> = ends.iter().map(|(_, path)| path.display().to_string()).collect();
+    let mut paths: Vec<&Path> = found.iter().map(|(_, path)| *path).collect();
     paths.dedup();
     match &paths[..] {
         [] => {
@@ -154,10 +160,10 @@ fn files(source: &Source, path: &str) -> Result<Vec<u32>> {
             };
             Err(refused(format!("{path} is not a file of the run; {meant}")))
         }
-        [_] => Ok(ends.into_iter().map(|(file, _)| file).collect()),
+        [_] => Ok(found.into_iter().map(|(file, _)| file).collect()),
         _ => Err(refused(format!(
             "several files of the run end so: {}; give more of the path",
-            listed(&paths)
+            listed(&paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>())
         ))),
     }
 }

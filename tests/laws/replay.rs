@@ -1,7 +1,7 @@
 //! A run's batches, made again between two of its cursors, are the run's; and a run that had others is told from it.
 
 use millstream::batch::Piece;
-use millstream::config::{Config, ExcludedDocument, SourceConfig};
+use millstream::config::{Config, ExcludedDocument, OrAuto, SourceConfig};
 use millstream::replay::{Checked, Replay, Run, Session};
 use millstream::when::Search;
 use millstream::{Batch, Cursor, Error};
@@ -111,10 +111,42 @@ fn each_session_is_made_with_its_own_config() {
     assert_eq!([some[0].clone(), some[2].clone()], [all[0].clone(), all[all.len() - 1].clone()]);
     assert!(some.len() == 3 && all.contains(&some[1]));
     assert_eq!(check(whole.clone(), 1), all[..1]);
+    // Where both sessions lead from one cursor to the next, each makes its part.
+    for trail_every in [8, 25] {
+        let run = Run { trail: run(&first, &batches, trail_every).trail, ..whole.clone() };
+        let ends: Vec<u64> = run.trail.iter().map(Cursor::batch).collect();
+        let all = check(run, usize::MAX);
+        assert_eq!(all.iter().map(|checked| checked.to).collect::<Vec<_>>(), ends);
+        assert!(all.iter().all(|checked| checked.difference.is_none()), "{all:?}");
+    }
     // As one session it is another run.
     let sessions = vec![Session { begins: 0, config: first }];
     let other = check(Run { sessions, ..whole }, usize::MAX);
     assert!(other.iter().any(|checked| checked.difference.is_some()), "{other:?}");
+}
+
+/// A run on two ranks has the first one's lanes in its trail, and all of them in its checkpoint.
+#[test]
+fn a_cursor_of_all_ranks_does_not_part_those_of_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = written(directory.path(), 400, 2);
+    (config.pipeline.lanes, config.pipeline.batch_size) = (OrAuto::Fixed(2), 4);
+    let mut first = config.clone();
+    (first.pipeline.rank, first.pipeline.world) = (Some(0), Some(2));
+    let (whole, of_rank) = (batches(&config), batches(&first));
+    let mut run = run(&first, &of_rank, 10);
+    let ends: Vec<u64> = run.trail.iter().map(Cursor::batch).collect();
+    for at in [20, 25] {
+        let mut run = run.clone();
+        let merged = whole[at - 1].cursor().clone();
+        let place = run.trail.partition_point(|cursor| cursor.batch() <= merged.batch());
+        run.trail.insert(place, merged);
+        let all = check(run, usize::MAX);
+        assert_eq!(all.iter().map(|checked| checked.to).collect::<Vec<_>>(), ends);
+        assert!(all.iter().all(|checked| checked.lanes == 1 && checked.difference.is_none()), "{all:?}");
+    }
+    run.trail = vec![whole[24].cursor().clone()];
+    assert_eq!(check(run, usize::MAX)[0].lanes, 2);
 }
 
 /// The second session has the sources in another order, and one more.

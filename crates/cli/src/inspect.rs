@@ -22,9 +22,11 @@ use super::{ConfigArgs, RunConfig, nothing_held_out, print_json, print_line, pro
 use millstream::batch::Piece;
 use millstream::document::ColumnValue;
 use millstream::loader::with_stored_tokenizer;
-#[cfg(feature = "train")]
-use millstream::trail;
 use millstream::{Batch, Config, Cursor, Error, Loader, Result};
+#[cfg(feature = "train")]
+use millstream::{trail, world::World};
+#[cfg(feature = "train")]
+use millstream_train::{Checkpoint, RunDirectory};
 
 pub(super) const HELP: &str = "\
 Example: millstream inspect configs/quickstart.toml --batches 2
@@ -145,11 +147,30 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
     }
 }
 
-/// The nearest cursor before a batch that the run in `train.out` left, if there is one.
+/// The nearest cursor before a batch that the run in `train.out` left, if there is one with the lanes of this process.
 #[cfg(feature = "train")]
 fn of_run(run: &RunConfig, batch: u64) -> Result<Option<Cursor>> {
-    let left = run.train.out.join(trail::FILE);
-    if left.is_file() { trail::nearest(left, batch) } else { Ok(None) }
+    let (world, out) = (World::launched(&run.data.pipeline)?, &run.train.out);
+    let knows = |cursor: &Cursor| {
+        (0..cursor.lanes()).filter(|&lane| world.owns(lane)).all(|lane| cursor.lane(lane).is_some())
+    };
+    match trail::nearest(out.join(trail::FILE), batch)? {
+        Some(cursor) if !knows(&cursor) => {}
+        nearest => return Ok(nearest),
+    }
+    // The trail of several ranks has the first one's lanes, and checkpoints have all.
+    let checkpoints = RunDirectory::open(out)?.checkpoints();
+    for step in Checkpoint::steps(&checkpoints)?.into_iter().rev() {
+        let checkpoint = Checkpoint::after(&checkpoints, step)?;
+        let cursor = checkpoint.map(|checkpoint| checkpoint.cursor()).transpose()?.flatten();
+        if let Some(cursor) = cursor.filter(|cursor| cursor.batch() <= batch) {
+            return Ok(Some(cursor));
+        }
+    }
+    progress::say(
+        "the run's trail has only the first rank's lanes, and no checkpoint is before this batch: reading from the start",
+    );
+    Ok(None)
 }
 
 /// Without the trainer there are no runs.

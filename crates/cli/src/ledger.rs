@@ -195,12 +195,10 @@ async fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Fail
     }
     if args.count {
         of_lanes(&mut config, &cursor)?;
-        if is_finite(&config) {
-            let mut loader =
-                super::open(&config, Loader::builder(&config).with_cursor(cursor.clone())).await?;
-            if loader.next().await.transpose()?.is_none() {
-                return Ok((config, loader.ledger(), None));
-            }
+        // Other files than those of the run are refused.
+        let mut loader = super::open(&config, Loader::builder(&config).with_cursor(cursor.clone())).await?;
+        if is_finite(&config) && loader.next().await.transpose()?.is_none() {
+            return Ok((config, loader.ledger(), None));
         }
     }
     Ok((config, cursor.ledger(), Some(cursor.batch())))

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::failure::{FAILED, Failure};
 use super::table::{aligned, left_aligned};
 use super::words::count;
-use super::{print_json, print_line, print_written, progress};
+use super::{print_json, print_line, print_written, progress, settings};
 use millstream::{Result, atomic};
 
 mod chart;
@@ -39,6 +39,7 @@ Example: the same, after a check that the files still give the batches of the ru
 The page is one file, which opens without a network. A run that still goes on is shown as far as it is.
 
 --check makes batches again, from one cursor of the run's trail to the next, and compares what each lane delivered.
+Files that are gone or cannot be read are marked; only --check needs them.
 Exit codes: 0, and 1 if batches differ or on a failure.";
 
 /// How many rows of a long table the terminal and the page show.
@@ -66,6 +67,10 @@ pub(super) struct ReportArgs {
     /// At how many places of the run to make batches again. Each has those between two cursors.
     #[arg(long, short = 'n', value_name = "N", default_value = "10", requires = "check")]
     places: NonZeroUsize,
+
+    /// Where a source's files are now, such as --set source.0.paths=moved/*.txt. Repeat it for more sources.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = settings::moved_paths, requires = "data")]
+    set: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -88,7 +93,7 @@ pub(super) async fn run(args: &ReportArgs, json: bool) -> Result<ExitCode, Failu
 /// What a run read.
 async fn data(args: &ReportArgs, run: &PathBuf, json: bool) -> Result<ExitCode, Failure> {
     let name = run::names(std::slice::from_ref(run)).swap_remove(0);
-    let receipt = Receipt::read(name, run, args.check.then(|| args.places.get())).await?;
+    let receipt = Receipt::read(name, run, &args.set, args.check.then(|| args.places.get())).await?;
     let code = if receipt.is_same() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) };
     if let Some(output) = &args.html {
         let tables = receipt.tables().into_iter().map(|table| table.first(SHOWN_ON_A_PAGE, "see --json"));

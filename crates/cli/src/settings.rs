@@ -27,6 +27,18 @@ fn key_value(text: &str) -> std::result::Result<String, String> {
     }
 }
 
+/// Checks that a setting says where files of a run are now, and returns it unchanged.
+#[cfg(feature = "train")]
+pub(super) fn moved_paths(text: &str) -> std::result::Result<String, String> {
+    let setting = key_value(text)?;
+    match setting.split_once('=').map(|(key, _)| key.trim()) {
+        Some(key) if key.starts_with("source.") && key.ends_with(".paths") => Ok(setting),
+        _ => Err("only the places of a run's files may be set, such as source.0.paths=moved/*.txt; all else is the \
+                  run's"
+            .to_owned()),
+    }
+}
+
 /// Parses a number of bytes that is not zero.
 pub(super) fn byte_count(text: &str) -> std::result::Result<ByteCount, String> {
     let count = text.parse().ok().filter(|count: &ByteCount| count.0 > 0);

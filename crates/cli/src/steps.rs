@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::progress;
 use millstream::replay::{Run, Session};
-use millstream::{Error, Result, trail};
+use millstream::{Cursor, Error, Result, trail};
 use millstream_train::{Checkpoint, RunDirectory};
 
 /// The end of the metrics that is read for the last step, in bytes.
@@ -40,20 +40,28 @@ struct Line {
     step: u64,
 }
 
-/// Reads the directory of a run.
-pub(super) fn read(root: &Path) -> Result<(Run, Steps)> {
+/// Reads the directory of a run. `moved` are settings that say where its files are now.
+pub(super) fn read(root: &Path, moved: &[String]) -> Result<(Run, Steps)> {
     let directory = RunDirectory::open(root)?;
-    let configs = directory.sessions()?;
+    let mut configs = directory.sessions()?;
+    // Files are read where the last session has them.
+    if let Some((_, last)) = configs.last_mut() {
+        *last = directory.config(moved)?;
+    }
     let mut trail = trail::all(directory.trail())?;
     if trail.is_empty() {
         progress::say("the run has no trail of cursors (train.trail_every): it is read from its start");
     }
     let checkpoint = Checkpoint::latest(&directory.checkpoints())?;
     let saved = checkpoint.as_ref().map(|checkpoint| checkpoint.state().step).unwrap_or_default();
-    if let Some(cursor) = checkpoint.map(|checkpoint| checkpoint.cursor()).transpose()?.flatten()
-        && trail.last().is_none_or(|last| last.batch() < cursor.batch())
-    {
-        trail.push(cursor);
+    if let Some(cursor) = checkpoint.map(|checkpoint| checkpoint.cursor()).transpose()?.flatten() {
+        // Of several ranks, it knows all lanes, and the trail only the first one's.
+        let lanes = |cursor: &Cursor| cursor.known_lanes().count();
+        let place = trail.partition_point(|other| other.batch() <= cursor.batch());
+        let before = place.checked_sub(1).map(|before| &trail[before]);
+        if before.is_none_or(|before| before.batch() < cursor.batch() || lanes(before) < lanes(&cursor)) {
+            trail.insert(place, cursor);
+        }
     }
     let session =
         |(_, config): &(u64, millstream_train::RunConfig)| Session { begins: 0, config: config.data.clone() };
@@ -86,7 +94,7 @@ impl Steps {
     }
 
     /// How many batches there are up to the end of `step`.
-    fn batches(&self, step: u64) -> u64 {
+    pub(super) fn batches(&self, step: u64) -> u64 {
         let Some(Begin { step: before, batch, accumulate }) =
             self.sessions.iter().rfind(|begin| begin.step <= step)
         else {

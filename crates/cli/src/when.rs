@@ -1,5 +1,6 @@
 //! `millstream when`: the steps of a run that trained on a document.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,7 +10,7 @@ use serde::Serialize;
 use super::failure::FAILED;
 use super::steps::{self, Steps};
 use super::words::count;
-use super::{print_json, print_line, progress};
+use super::{print_json, print_line, progress, settings};
 use millstream::Result;
 use millstream::when::{Asked, Found, Place, Search};
 
@@ -36,7 +37,11 @@ pub(super) struct WhenArgs {
 
     /// The document, as `inspect` names it; without a line, a file that is one document.
     #[arg(long, value_name = "PATH:LINE")]
-    document: String,
+    document: OsString,
+
+    /// Where a source's files are now, such as --set source.0.paths=moved/*.txt. Repeat it for more sources.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = settings::moved_paths)]
+    set: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -57,10 +62,12 @@ struct ShownPlace {
 }
 
 pub(super) async fn run(args: WhenArgs, json: bool) -> Result<ExitCode> {
-    let (run, steps) = steps::read(&args.run)?;
+    let (run, steps) = steps::read(&args.run, &args.set)?;
     let slow = progress::slow("looking for the document in the files");
     let search = Search::open(run).await?;
-    let (path, line) = named(&args.document);
+    // `inspect` and the search show names alike where they are not UTF-8.
+    let document = args.document.to_string_lossy();
+    let (path, line) = named(&document);
     let asked = search.document(path, line).await?;
     drop(slow);
     let slow = progress::slow("reading batches again");

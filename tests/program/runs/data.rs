@@ -21,6 +21,7 @@ fn trained() -> Project {
     let config = CONFIG.replacen("[[source]]", "[[source]]\nname = \"lines\"", 1);
     let config = config.replacen("[tokenizer]", SECOND, 1);
     let config = config.replace("steps = 20", "steps = 60\ntrail_every = 5\nloss_by = [\"lang\"]");
+    let config = config.replace("log_every = 1", "log_every = 2");
     std::fs::write(project.path("run.toml"), config).expect("written");
     let mut records = String::from("{\"text\": \"broken, \"lang\": \"en\"}\n");
     for nth in 0..300 {
@@ -156,6 +157,188 @@ fn what_token_shards_lack_is_named() {
         }]);
         assert_eq!(data["skipped"], skipped, "{data}");
     }
+}
+
+#[test]
+fn a_corpus_that_has_moved_is_read_where_it_is() {
+    let project = trained();
+    let line = ["when", "run", "--document", "0.txt:1"];
+    let (_, before) = data(&project, &[]);
+    std::fs::rename(project.path("corpus"), project.path("moved")).expect("moved");
+    let said = project.fail(&["report", "run", "--data", "--check"]);
+    assert!(said.contains("corpus/*.txt") && said.contains("the files have changed since the run"), "{said}");
+    assert!(project.fail(&line).contains("corpus/*.txt"));
+    let moved = ["--set", "source.lines.paths=moved/*.txt"];
+    let (code, data) = data(&project, &[&["--check", "-n", "3"], &moved[..]].concat());
+    assert_eq!((code, &data["check"]["is_same"], &data["changes"]), (Some(0), &json!(true), &Value::Null));
+    let digests = |data: &Value| -> Vec<Value> {
+        data["files"].as_array().expect("files").iter().map(|file| file["sha256"].clone()).collect()
+    };
+    assert_eq!(digests(&data), digests(&before));
+    project.succeed(&[&line[..], &moved].concat());
+    project.succeed(&[&["ledger", "run", "--count"], &moved[..]].concat());
+
+    // Only places may move: another text is refused, and so is another setting.
+    std::fs::write(project.path("moved/2.txt"), "short\n").expect("written");
+    for command in [&line[..], &["ledger", "run", "--count"], &["report", "run", "--data", "--check"]] {
+        let said = project.fail(&[command, &moved].concat());
+        assert!(said.contains("lines.files"), "{said}");
+    }
+    for command in [&line[..], &["report", "run", "--data"]] {
+        let output = project.program(&[command, &["--set", "pipeline.batch_size=8"]].concat()).output();
+        let output = output.expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{}", super::said(&output));
+        assert!(
+            super::said(&output).contains("only the places of a run's files"),
+            "{}",
+            super::said(&output)
+        );
+    }
+}
+
+#[test]
+fn what_is_gone_is_marked() {
+    let project = trained();
+    std::fs::remove_file(project.path("records.jsonl")).expect("removed");
+    std::fs::remove_file(project.path("corpus/2.txt")).expect("removed");
+    let (code, marked) = data(&project, &[]);
+    assert_eq!(code, Some(0));
+    let files = marked["files"].as_array().expect("files");
+    let gone = files.iter().filter(|file| file["problem"] == "gone");
+    let gone: Vec<&Value> = gone.map(|file| &file["path"]).collect();
+    assert_eq!((files.len(), &gone[..]), (5, &[&json!("records.jsonl"), &json!("corpus/2.txt")][..]));
+    assert!(files.iter().all(|file| file["problem"].is_string() != file["sha256"].is_string()), "{marked}");
+    let [lines, records] = [0, 1].map(|nth| &marked["sources"][nth]);
+    assert!(lines["problem"].is_null() && lines["files"] == 3, "{marked}");
+    assert!(records["problem"].as_str().is_some_and(|why| why.contains("records.jsonl")), "{marked}");
+    assert_eq!((&records["kind"], &records["files"]), (&json!("jsonl"), &json!(0)));
+    let changes = marked["changes"].as_str().expect("changes");
+    assert!(changes.contains("corpus/2.txt") && changes.contains("records.jsonl"), "{changes}");
+    assert!(records["delivered"]["ids"].as_u64() > Some(0) && marked["skipped"][0]["line"] == 1);
+    let output = project.program(&["report", "run", "--data"]).output().expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    for part in ["What cannot be read", "  gone"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let said = project.fail(&["report", "run", "--data", "--check"]);
+    assert!(said.contains("records.jsonl"), "{said}");
+
+    // What the run read is still looked at where its source leads nowhere.
+    std::fs::write(project.path("records.jsonl"), "{}\n").expect("written");
+    let (code, marked) = data(&project, &["--set", "source.1.paths=elsewhere/*.jsonl"]);
+    let problem = marked["sources"][1]["problem"].as_str().expect("a problem");
+    assert!(code == Some(0) && problem.contains("elsewhere/*.jsonl"), "{problem}");
+    let files = marked["files"].as_array().expect("files");
+    let file = files.iter().find(|file| file["path"] == "records.jsonl").expect("a file");
+    assert!(
+        file["problem"].as_str().is_some_and(|problem| problem.starts_with("has 3 bytes, and had ")),
+        "{file}"
+    );
+}
+
+#[test]
+fn a_stretch_of_two_configs_is_made_again() {
+    let project = trained();
+    project.succeed(&[
+        "train",
+        "--resume",
+        "run",
+        "--set",
+        "train.steps=73",
+        "--set",
+        "train.trail_every=7",
+        "--set",
+        "pipeline.batch_size=8",
+    ]);
+    let ends: Vec<u64> = trail(&project).iter().filter_map(|line| line["batch"].as_u64()).collect();
+    assert!(ends.contains(&60) && ends.contains(&63), "{ends:?}");
+    project.succeed(&[
+        "train",
+        "--resume",
+        "run",
+        "--set",
+        "train.steps=80",
+        "--set",
+        "pipeline.batch_size=4",
+    ]);
+    let ends: Vec<u64> = trail(&project).iter().filter_map(|line| line["batch"].as_u64()).collect();
+    assert!(ends.ends_with(&[63, 70, 77]), "{ends:?}");
+    let (code, data) = data(&project, &["--check", "-n", "1000"]);
+    let check = &data["check"];
+    assert_eq!((code, &check["batches"], &check["of_batches"]), (Some(0), &json!(80), &json!(80)), "{check}");
+}
+
+/// The lines of the run's trail.
+fn trail(project: &Project) -> Vec<Value> {
+    let text = std::fs::read_to_string(project.path("run/cursors.jsonl")).expect("a trail");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// Replaces the run's trail.
+fn write_trail(project: &Project, lines: impl IntoIterator<Item = Value>) {
+    let text: String = lines.into_iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(project.path("run/cursors.jsonl"), text).expect("written");
+}
+
+#[test]
+fn a_killed_run_counts_targets_up_to_its_cursor() {
+    let project = trained();
+    std::fs::remove_dir_all(project.path("run/checkpoints")).expect("removed");
+    for (last, counted) in [(35, 34), (40, 40)] {
+        let whole = trail(&project);
+        write_trail(&project, whole.iter().filter(|line| line["batch"].as_u64() <= Some(last)).cloned());
+        let (_, data) = data(&project, &[]);
+        assert_eq!((&data["batches"], &data["values_batches"]), (&json!(last), &json!(counted)));
+        let values = data["values"]["lang"].as_object().expect("values");
+        let sum: u64 = values.values().map(|value| value["ids"].as_u64().expect("a number")).sum();
+        // A batch has 4 rows of 16 targets.
+        assert_eq!(sum, counted * 64, "{data}");
+        let output = project.program(&["report", "run", "--data"]).output().expect("it runs");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let title = format!("Targets by lang, of the first {counted} batches");
+        assert_eq!(text.contains(&title), counted < last, "{text}");
+        write_trail(&project, whole);
+    }
+}
+
+/// A run on two ranks: its trail has the first one's lanes, its checkpoints those of both.
+#[test]
+fn the_run_of_two_ranks_has_all_but_the_others_lanes() {
+    let project = trained();
+    let (_, alone) = data(&project, &["--check"]);
+    let lanes = alone["check"]["of_lanes"].as_u64().expect("a number");
+    let document = ["when", "run", "--document", "0.txt:1", "--json"];
+    let found = |code: i32| {
+        let output = project.program(&document).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")["found"].clone()
+    };
+    let before = found(0);
+    let shown = |arguments: &[&str]| {
+        let output = project.program(&[&["inspect", "run.toml", "--json"], arguments].concat()).output();
+        let output = output.expect("it runs");
+        succeeded(&output);
+        (output.stdout.clone(), said(&output))
+    };
+    let [early, late] = ["7", "57"].map(|batch| shown(&["--batch", batch]).0);
+    let first = trail(&project).into_iter().map(|mut line| {
+        if let Some(lanes) = line.get_mut("lanes").and_then(Value::as_array_mut) {
+            lanes.iter_mut().skip(1).step_by(2).for_each(|lane| *lane = Value::Null);
+            line.as_object_mut().expect("an object").remove("checksum");
+        }
+        line
+    });
+    write_trail(&project, first.collect::<Vec<_>>());
+    let (code, both) = data(&project, &["--check"]);
+    assert_eq!((code, &both["check"]["lanes"]), (Some(0), &json!(lanes / 2)), "{both}");
+    assert_eq!(both["check"]["stretches"].as_array().map(Vec::len), Some(10));
+    for key in ["ledger", "sources", "values", "files", "skipped", "batches"] {
+        assert_eq!(both[key], alone[key], "{key}");
+    }
+    assert_eq!(found(0), before);
+    assert_eq!(shown(&["--batch", "57"]).0, late);
+    let (text, said) = shown(&["--batch", "7"]);
+    assert!(text == early && said.contains("only the first rank's lanes"), "{said}");
 }
 
 #[test]

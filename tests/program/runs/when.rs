@@ -1,6 +1,8 @@
 //! In which steps a run was trained on a document.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 use serde_json::json;
 
@@ -116,4 +118,34 @@ fn a_document_that_was_not_trained_on_has_a_reason() {
     }
     let said = project.fail(&["when", "corpus", "--document", "2.txt:1"]);
     assert!(said.contains("this is not a run's directory"), "{said}");
+}
+
+#[test]
+fn a_file_whose_name_is_not_utf_8_is_named() {
+    let project = Project::new();
+    let name = b"caf\xe9.txt";
+    let config = std::fs::read_to_string(project.path("run.toml")).expect("a config");
+    let config =
+        config.replace("steps = 20", "steps = 4\ntrail_every = 2").replace("holdout = 0.1", "holdout = 0.0");
+    std::fs::write(project.path("run.toml"), config.replace("validate_every = 10", "validate_every = 0"))
+        .expect("written");
+    std::fs::remove_dir_all(project.path("corpus")).expect("removed");
+    std::fs::create_dir(project.path("corpus")).expect("made");
+    std::fs::write(project.path("corpus").join(OsStr::from_bytes(name)), "some words\n".repeat(20))
+        .expect("written");
+    project.succeed(&["train", "run.toml"]);
+    let document = |name: &[u8]| [b"corpus/", name, b":1"].concat();
+    let when = |document: &[u8]| {
+        let output = project
+            .program(&["when", "run", "--json", "--document"])
+            .arg(OsStr::from_bytes(document))
+            .output();
+        let output = output.expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    // As it is, and as `inspect` shows it.
+    for document in [document(name), document("caf\u{fffd}.txt".as_bytes())] {
+        let (code, text) = when(&document);
+        assert!(code == Some(0) && text.contains("corpus/caf\u{fffd}.txt"), "{text}");
+    }
 }

@@ -1,6 +1,7 @@
 //! What a run read: its sources and their shares, its files and their digests, what it skipped, and whether the files
 //! still give its batches.
 //!
+//! - `files`: those that are there, and those that have gone
 //! - `digests`: the SHA-256 of local files
 //! - `tables`: all of it as tables with titles
 
@@ -17,15 +18,18 @@ use crate::words::count;
 use crate::{progress, steps};
 use millstream::config::SourceKind;
 use millstream::cursor::{Event, LaneState, SourceLedger};
-use millstream::files::{File, Listing};
+use millstream::files::{File, Location};
+use millstream::loader::stay_at_commits;
 use millstream::meter::Skipped;
-use millstream::replay::{Checked, Replay};
+use millstream::replay::{Checked, Replay, Run};
 use millstream::{Cursor, Error, Result};
 use millstream_train::RunDirectory;
 
 mod digests;
+mod files;
 mod tables;
 
+use files::Files;
 pub(super) use tables::Table;
 
 /// What a run read, up to its latest cursor.
@@ -39,9 +43,8 @@ pub(super) struct Receipt {
     /// The settings that fix the order, with the tokenizer and the commits of the Hub's branches and tags.
     order: BTreeMap<String, String>,
     sources: Vec<Source>,
-    /// The targets by the names of `train.loss_by`, and by the values of each.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    values: BTreeMap<String, BTreeMap<String, Share>>,
+    #[serde(flatten)]
+    values: Values,
     ledger: Shown,
     files: Vec<Read>,
     /// How the files differ from those of the run; `None` if they do not.
@@ -61,6 +64,9 @@ struct Source {
     kind: Option<SourceKind>,
     files: usize,
     bytes: u64,
+    /// Why its files cannot be listed; they are then those that the run has read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
     /// Its delivered ids, and their share of those of all sources.
     delivered: Share,
     epochs: Epochs,
@@ -83,6 +89,16 @@ struct Share {
     share: f64,
 }
 
+/// The targets that `train.loss_by` has counted.
+#[derive(Debug, Default, Serialize)]
+struct Values {
+    /// By name and value.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    values: BTreeMap<String, BTreeMap<String, Share>>,
+    /// In how many batches: at most those of the receipt.
+    values_batches: u64,
+}
+
 /// A file that was read.
 #[derive(Debug, Serialize)]
 struct Read {
@@ -92,9 +108,12 @@ struct Read {
     /// The store's version of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     etag: Option<String>,
-    /// That of a local file; `None` if it has gone, or has another length.
+    /// That of a local file.
     #[serde(skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
+    /// Why it has none: it is gone, or cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
 }
 
 /// Batches that were made again.
@@ -111,22 +130,25 @@ struct Check {
 }
 
 impl Receipt {
-    /// Reads a run, and with `places` makes its batches again at so many places.
-    pub(super) async fn read(name: String, path: &Path, places: Option<usize>) -> Result<Self, Failure> {
+    /// Reads a run, and with `places` makes its batches again at so many places. `moved` says where its files are now.
+    pub(super) async fn read(
+        name: String,
+        path: &Path,
+        moved: &[String],
+        places: Option<usize>,
+    ) -> Result<Self, Failure> {
         let directory = RunDirectory::open(path)?;
         let Some(cursor) = ledger::latest_cursor(&directory)? else {
             let problem = "it has no checkpoint and no trail of cursors (train.trail_every) yet".to_owned();
             return Err(Error::Cursor { path: directory.trail(), problem }.into());
         };
-        let (run, _) = steps::read(path)?;
+        stay_at_commits(&cursor);
+        let (run, steps) = steps::read(path, moved)?;
         let slow = progress::slow("listing the files");
-        let replay = Replay::open(run).await?;
+        let files = Files::list(&run, &directory).await?;
         drop(slow);
-        let (names, kinds): (Vec<String>, Vec<SourceKind>) = replay.sources().into_iter().unzip();
-        let files = replay.source().files();
-        let changes = changes(&directory, &Listing::new(&names, files))?;
         let check = match places {
-            Some(places) => Some(Check::make(&replay, cursor.batch(), places, changes.as_deref()).await?),
+            Some(places) => Some(Check::make(run, cursor.batch(), places, files.changes.as_deref()).await?),
             None => None,
         };
         Ok(Self {
@@ -135,11 +157,13 @@ impl Receipt {
             millstream: env!("CARGO_PKG_VERSION"),
             batches: cursor.batch(),
             order: cursor.fingerprint().0.clone(),
-            sources: sources(&cursor, files, &names, &kinds),
-            values: values(&directory)?,
+            sources: sources(&cursor, &files),
+            values: Values::read(&directory, |step| {
+                Some(steps.batches(step)).filter(|&to| to <= cursor.batch())
+            })?,
             ledger: Shown::of_cursor(&cursor),
-            files: read(&names, files).await?,
-            changes,
+            files: read(&files).await,
+            changes: files.changes,
             skipped: directory.skipped_documents()?,
             history: cursor.history().to_vec(),
             check,
@@ -154,10 +178,15 @@ impl Receipt {
 
 impl Check {
     /// `changes` is how the files have changed.
-    async fn make(replay: &Replay, batches: u64, places: usize, changes: Option<&str>) -> Result<Self> {
+    async fn make(run: Run, batches: u64, places: usize, changes: Option<&str>) -> Result<Self> {
         let slow = progress::slow("making batches again");
-        let made = replay.check(places, |made, of| slow.detail(|| format!("{made} of {of}"))).await;
-        let mut stretches = made.inspect_err(|_| {
+        let made = async {
+            let replay = Replay::open(run).await?;
+            let made = replay.check(places, |made, of| slow.detail(|| format!("{made} of {of}"))).await?;
+            Ok((replay.lanes(), made))
+        };
+        let made: Result<_> = made.await;
+        let (of_lanes, mut stretches) = made.inspect_err(|_| {
             if let Some(changes) = changes {
                 progress::say(&format!("the files have changed since the run: {changes}"));
             }
@@ -166,8 +195,8 @@ impl Check {
             stretches.iter().map(|checked| checked.lanes).min(),
             stretches.iter().map(|checked| checked.to).max(),
         ) else {
-            let problem = "no batches can be made again: between two cursors of its trail, the run must have had one \
-                           config; train with train.trail_every";
+            let problem =
+                "the run has no cursor that leads from one batch to another; train with train.trail_every";
             return Err(Error::config("--check", problem));
         };
         // What differs is seen first.
@@ -176,24 +205,15 @@ impl Check {
             batches: stretches.iter().map(|checked| checked.to - checked.from).sum(),
             of_batches: batches.max(last),
             lanes,
-            of_lanes: replay.lanes(),
+            of_lanes,
             is_same: stretches.iter().all(|checked| checked.difference.is_none()),
             stretches,
         })
     }
 }
 
-/// How the files that a run read differ from those that are there now; `None` if they do not.
-fn changes(directory: &RunDirectory, now: &Listing) -> Result<Option<String>> {
-    if !directory.files().exists() {
-        return Ok(Some("unknown: the run has no list of its files".to_owned()));
-    }
-    let changes = Listing::load(directory.files())?.changes(now).to_string();
-    Ok((!changes.is_empty()).then_some(changes))
-}
-
-/// The sources of a cursor. Files number them as `names` and `kinds` do.
-fn sources(cursor: &Cursor, files: &[File], names: &[String], kinds: &[SourceKind]) -> Vec<Source> {
+/// The sources of a cursor.
+fn sources(cursor: &Cursor, all_files: &Files) -> Vec<Source> {
     let ledger = cursor.ledger();
     let all = ledger.sources.iter().map(|(_, source)| source.delivered()).sum();
     let lanes: Vec<&LaneState> = cursor.known_lanes().filter_map(|lane| cursor.lane(lane)).collect();
@@ -204,13 +224,15 @@ fn sources(cursor: &Cursor, files: &[File], names: &[String], kinds: &[SourceKin
             complete: places.clone().map(|at| at.epoch).min().unwrap_or_default(),
             begun: places.map(|at| at.epoch + 1).max().unwrap_or_default(),
         };
-        let number = names.iter().position(|other| *other == name);
-        let files = || files.iter().filter(|file| Some(file.source) == number);
+        let number = all_files.sources.iter().position(|other| other.name == name);
+        let of_config = number.map(|number| &all_files.sources[number]);
+        let files = || all_files.present.iter().filter(|file| Some(file.source) == number);
         Source {
             name,
-            kind: number.map(|number| kinds[number]),
+            kind: of_config.map(|source| source.kind),
             files: files().count(),
             bytes: files().map(|file| file.len).sum(),
+            problem: of_config.and_then(|source| source.problem.clone()),
             delivered: Share::of(ledger.delivered(), all),
             epochs,
         }
@@ -218,23 +240,26 @@ fn sources(cursor: &Cursor, files: &[File], names: &[String], kinds: &[SourceKin
     ledger.sources.into_iter().enumerate().map(source).collect()
 }
 
-/// The targets that `train.loss_by` has counted, by name and value.
-fn values(directory: &RunDirectory) -> Result<BTreeMap<String, BTreeMap<String, Share>>> {
-    let mut values: BTreeMap<String, BTreeMap<String, Share>> = BTreeMap::new();
-    line::read(&directory.metrics(), |_, line| {
-        if line["validation_loss"].is_number() {
-            return;
+impl Values {
+    /// Reads the metrics of the steps for which `batches` says how many batches there are up to their end.
+    fn read(directory: &RunDirectory, batches: impl Fn(u64) -> Option<u64>) -> Result<Self> {
+        let mut all = Self::default();
+        line::read(&directory.metrics(), |step, line| {
+            let Some(batches) = batches(step).filter(|_| !line["validation_loss"].is_number()) else {
+                return;
+            };
+            all.values_batches = all.values_batches.max(batches);
+            for (name, value, mean) in means_by_value(line) {
+                let share = all.values.entry(name.clone()).or_default().entry(value.clone()).or_default();
+                share.ids += mean["tokens"].as_u64().unwrap_or_default();
+            }
+        })?;
+        for shares in all.values.values_mut() {
+            let all = shares.values().map(|share| share.ids).sum();
+            shares.values_mut().for_each(|share| *share = Share::of(share.ids, all));
         }
-        for (name, value, mean) in means_by_value(line) {
-            let share = values.entry(name.clone()).or_default().entry(value.clone()).or_default();
-            share.ids += mean["tokens"].as_u64().unwrap_or_default();
-        }
-    })?;
-    for shares in values.values_mut() {
-        let all = shares.values().map(|share| share.ids).sum();
-        shares.values_mut().for_each(|share| *share = Share::of(share.ids, all));
+        Ok(all)
     }
-    Ok(values)
 }
 
 impl Share {
@@ -244,16 +269,30 @@ impl Share {
 }
 
 /// The files, with the digests of those that are on this machine.
-async fn read(names: &[String], files: &[File]) -> Result<Vec<Read>> {
-    let digests = digests::of(files).await?;
-    let read = |file: &File| Read {
-        source: names[file.source].clone(),
-        path: file.path().display().to_string(),
-        bytes: file.len,
-        etag: file.etag.clone(),
-        sha256: digests.get(file.path()).cloned(),
+async fn read(files: &Files) -> Vec<Read> {
+    let digests = digests::of(&files.present).await;
+    let read = |file: &File, is_gone: bool| {
+        let source = &files.sources[file.source];
+        let digest = digests.get(file.path());
+        let problem = match (digest, &file.location) {
+            _ if is_gone => Some("gone".to_owned()),
+            (Some(Err(problem)), _) => Some(problem.clone()),
+            (None, Location::Url(_)) if source.problem.is_some() => {
+                Some("cannot be read, as its source".to_owned())
+            }
+            _ => None,
+        };
+        Read {
+            source: source.name.clone(),
+            path: file.path().display().to_string(),
+            bytes: file.len,
+            etag: file.etag.clone(),
+            sha256: digest.and_then(|digest| digest.clone().ok()),
+            problem,
+        }
     };
-    Ok(files.iter().map(read).collect())
+    let present = files.present.iter().map(|file| read(file, false));
+    present.chain(files.gone.iter().map(|file| read(file, true))).collect()
 }
 
 /// "3 of 12 batches".

@@ -6,19 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use sha2::{Digest, Sha256};
 
 use crate::progress;
 use crate::words::bytes;
 use millstream::files::{File, Location};
-use millstream::{Error, Result};
 
 /// How much is read at once, in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// The digests of the files that are on this machine as they were listed, in hexadecimal digits, by their paths.
-pub(super) async fn of(files: &[File]) -> Result<BTreeMap<PathBuf, String>> {
+/// The digests of the files that are on this machine, in hexadecimal digits, by their paths; or why one has none.
+pub(super) async fn of(files: &[File]) -> BTreeMap<PathBuf, Result<String, String>> {
     let local = |file: &File| match &file.location {
         Location::Path(path) => Some((path.clone(), file.len)),
         _ => None,
@@ -29,23 +28,24 @@ pub(super) async fn of(files: &[File]) -> Result<BTreeMap<PathBuf, String>> {
     let (slow, done) = (progress::slow("hashing the files"), Arc::new(AtomicU64::new(0)));
     let digest = async |(path, len): (PathBuf, u64)| {
         let hashed = done.clone();
-        let work = tokio::task::spawn_blocking(move || Ok((digest(&path, len, &hashed)?, path)));
-        let digest: Result<_> =
-            work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
+        let work = tokio::task::spawn_blocking(move || {
+            let digest = digest(&path, len, &hashed);
+            (path, digest)
+        });
+        let digest = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
         slow.detail(|| format!("{} of {}", bytes(done.load(Relaxed)), bytes(all)));
-        digest.map(|(digest, path)| digest.map(|digest| (path, digest)))
+        digest
     };
-    let digests = stream::iter(files.into_iter().map(digest)).buffered(crate::cores());
-    digests.try_filter_map(async |digest| Ok(digest)).try_collect().await
+    stream::iter(files.into_iter().map(digest)).buffered(crate::cores()).collect().await
 }
 
-/// The digest of a file of this length; `None` if it has gone, or has another length.
-fn digest(path: &Path, len: u64, hashed: &AtomicU64) -> Result<Option<String>> {
-    let failed = |e| Error::io(path, "read", e);
-    let mut file = match std::fs::File::open(path) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        file => file.map_err(failed)?,
+/// The digest of a file of this length.
+fn digest(path: &Path, len: u64, hashed: &AtomicU64) -> Result<String, String> {
+    let failed = |e: std::io::Error| match e.kind() {
+        ErrorKind::NotFound => "gone".to_owned(),
+        _ => format!("cannot be read: {e}"),
     };
+    let mut file = std::fs::File::open(path).map_err(failed)?;
     let (mut sha, mut buffer, mut read) = (Sha256::new(), vec![0; BUFFER], 0);
     loop {
         let more = file.read(&mut buffer).map_err(failed)?;
@@ -56,5 +56,8 @@ fn digest(path: &Path, len: u64, hashed: &AtomicU64) -> Result<Option<String>> {
         hashed.fetch_add(more as u64, Relaxed);
         read += more as u64;
     }
-    Ok((read == len).then(|| format!("{:x}", sha.finalize())))
+    match read == len {
+        true => Ok(format!("{:x}", sha.finalize())),
+        false => Err(format!("has {read} bytes, and had {len}")),
+    }
 }

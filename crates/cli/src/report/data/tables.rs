@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Receipt, Share, part};
+use super::{Receipt, Share, Source, part};
 use crate::report::unit::Kind;
 use crate::words::{bytes, count};
 use millstream::replay::Checked;
@@ -41,7 +41,7 @@ impl Receipt {
     /// All of it, the most important first.
     pub(in crate::report) fn tables(&self) -> Vec<Table> {
         let title = format!("{} after {}", self.run, count(self.batches, "batch"));
-        let tables = [Some(self.sources(title)), self.checked(), self.changed()];
+        let tables = [Some(self.sources(title)), self.unread(), self.checked(), self.changed()];
         let ledger =
             Table { title: "What became of all ids".to_owned(), rows: self.ledger.rows(), is_words: false };
         let by_value = self.ledger.rows_by_value();
@@ -50,11 +50,15 @@ impl Receipt {
             rows: by_value.clone(),
             is_words: false,
         });
-        let values = self.values.iter().map(|(name, values)| {
+        let values = self.values.values.iter().map(|(name, values)| {
             let rows = values
                 .iter()
                 .map(|(value, &Share { ids, share })| vec![value.clone(), ids.to_string(), percent(share)]);
-            Table::new(format!("Targets by {name}"), &["value", "targets", "share"], rows)
+            let some = match self.values.values_batches {
+                batches if batches == self.batches => String::new(),
+                batches => format!(", of the first {}", count(batches, "batch")),
+            };
+            Table::new(format!("Targets by {name}{some}"), &["value", "targets", "share"], rows)
         });
         let rest = [self.skipped(), self.happened(), self.files(), Some(self.order())];
         let tables = tables.into_iter().flatten().chain([ledger]).chain(by_value).chain(values);
@@ -74,6 +78,12 @@ impl Receipt {
             vec![source.name.clone(), kind, files, bytes(source.bytes), ids, percent(share), epochs]
         });
         Table::new(title, &heads, rows)
+    }
+
+    fn unread(&self) -> Option<Table> {
+        let problem = |source: &Source| Some(vec![source.name.clone(), source.problem.clone()?]);
+        let rows: Vec<Vec<String>> = self.sources.iter().filter_map(problem).collect();
+        (!rows.is_empty()).then(|| Table::new("What cannot be read", &["source", "why"], rows).of_words())
     }
 
     fn checked(&self) -> Option<Table> {
@@ -124,9 +134,9 @@ impl Receipt {
 
     fn files(&self) -> Option<Table> {
         let rows = self.files.iter().map(|file| {
-            let version =
-                file.sha256.clone().or_else(|| file.etag.as_ref().map(|etag| format!("etag {etag}")));
-            let version = version.unwrap_or_else(|| "not on this machine as it was".to_owned());
+            let etag = || file.etag.as_ref().map(|etag| format!("etag {etag}"));
+            let version = file.problem.clone().or_else(|| file.sha256.clone()).or_else(etag);
+            let version = version.unwrap_or_default();
             vec![file.path.clone(), file.source.clone(), bytes(file.bytes), version]
         });
         let heads = ["file", "source", "bytes", "SHA-256"];
