@@ -86,7 +86,7 @@ use catalog::corpus::Corpus;
 use catalog::{paths, resolved};
 use reading::cached::CachedTokens;
 use reading::documents::SLABS;
-use reading::group::{Draw, Grouper};
+use reading::grouper::{Draw, Grouper};
 use reading::reader::Reader;
 use reading::reads::Reads;
 

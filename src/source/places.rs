@@ -15,7 +15,7 @@ use super::framing::{Boundary, Framer, Shape, bom_len};
 use super::interleave::{self, DocumentKey, Scale};
 use super::lane::Lane;
 use super::reading::document_order::{DocumentNumber, DocumentOrder};
-use super::reading::group::Draw;
+use super::reading::grouper::Draw;
 use super::reading::splits::{SplitItem, SplitReader};
 use super::split::Lines;
 use super::window::Window;

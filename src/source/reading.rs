@@ -14,7 +14,8 @@
 //! - `stored`: documents that are tokenized already
 //! - `document_order`: which stored documents of an epoch a lane reads, if all of them are shuffled together
 //! - `texts`: the texts of one read
-//! - `group`: the documents of one read, and the policy for bad ones
+//! - `group`: the documents of one read
+//! - `grouper`: from frames to documents, and the policy for bad ones
 //! - `gather`: puts the documents that a step found in the open splits into one order
 //! - `cached`: the cached tokens of a source's splits
 //! - `splits`: all documents of one split, for token shards
@@ -26,6 +27,7 @@ pub(super) mod documents;
 pub(super) mod framed;
 mod gather;
 pub(super) mod group;
+pub(super) mod grouper;
 mod open_split;
 pub(super) mod reader;
 pub(super) mod reads;

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::group::{self, Group, GroupEnd, Grouper, SplitOrigin};
+use super::group::{Group, GroupEnd, SplitOrigin};
+use super::grouper::{FoundFrame, Grouper};
 use super::open_split::{FoundTokens, OpenSplit};
 use super::stored::{self, StoredDocument};
 use super::texts::Texts;
@@ -296,7 +297,7 @@ impl Gathered {
                 continue;
             }
             let (epoch, before) = (cursor.epoch, of.before(byte));
-            let found = group::FoundFrame { split: of.split, framed, format, epoch, before };
+            let found = FoundFrame { split: of.split, framed, format, epoch, before };
             if let Err(error) = grouper.deliver(&mut texts, &found, origins[nth].1, cursor, &mut group) {
                 group.after = GroupEnd::Failed(error);
                 break;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::framed::{self, ReadLimits, Taken};
-use super::group::no_sample;
+use super::grouper::no_sample;
 use super::stored::StepRoom;
 use crate::document::NO_IDS;
 use crate::error::{Error, Result};

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use super::cached::CachedTokens;
 use super::framed::Begun;
-use super::group::{Group, GroupEnd, Grouper};
+use super::group::{Group, GroupEnd};
+use super::grouper::Grouper;
 use super::upcoming::Upcoming;
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;

@@ -1,6 +1,7 @@
 //! The documents of one split, with everything that token shards store about them.
 
-use super::group::{Group, GroupEnd, Grouper};
+use super::group::{Group, GroupEnd};
+use super::grouper::Grouper;
 use super::reader::Reader;
 use crate::budget::Lease;
 use crate::cursor::{LaneCursor, Tracked};

@@ -5,7 +5,8 @@
 
 use std::ops::Range;
 
-use super::group::{Group, Grouper, Item};
+use super::group::{Group, Item};
+use super::grouper::Grouper;
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
 use crate::document::{CarriedColumns, Marks, Mask, RenderedMarks, Slab, SlabContent};
