@@ -81,6 +81,9 @@ pub struct Listed {
     pub files: Result<Vec<File>>,
 }
 
+/// After how long without a byte a store is given up that only has to list its files, in seconds.
+const LONGEST_SILENCE: f64 = 20.0;
+
 /// Lists the files of each source of a run by itself, as the run's last session reads them. Files number the sources as
 /// they come.
 ///
@@ -91,7 +94,8 @@ pub async fn list(run: &Run) -> Result<Vec<Listed>> {
         stay_at_commits(last);
     }
     let config = run.sessions.last().map(|session| session.config.clone()).unwrap_or_default();
-    let (config, mut listed) = (config.with_sources_by_value()?, Vec::new());
+    let (mut config, mut listed) = (config.with_sources_by_value()?, Vec::new());
+    config.store.deadline = config.store.deadline.min(LONGEST_SILENCE);
     for (number, (name, source)) in names(&config.sources).into_iter().zip(&config.sources).enumerate() {
         let alone = Config { sources: vec![source.clone()], ..config.clone() };
         let files = Source::from_config(&alone).await.map(|source| source.quiet().files().to_vec());

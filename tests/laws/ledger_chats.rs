@@ -179,3 +179,22 @@ fn what_is_left_out_takes_nothing_from_on_error() {
     let error = block_on(read).expect_err("two are broken").to_string();
     assert!(error.contains("the 1 documents that on_error lets"), "{error}");
 }
+
+/// Who resumes between two samples of a record does not count again what was left out of it.
+#[test]
+fn a_sample_that_is_left_out_is_counted_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let turns = ["yes", "no", &"on and on ".repeat(14)];
+    let turns = turns.map(|answer| [("user", "and?".to_owned()), ("assistant", answer.to_owned())]);
+    let mut base = Config { seed: 0, ..Config::default() };
+    (base.pipeline.epochs, base.pipeline.lanes, base.pipeline.pack) = (Some(1), 1.into(), PackRule::Pad);
+    (base.pipeline.seq_len, base.pipeline.batch_size, base.pipeline.window) = (20, 1, 1.into());
+    let config = config(directory.path(), &vec![Chat(turns.concat()); 2], 0, Samples::Turns, base);
+    let (batches, end) = read(Loader::builder(&config)).expect("it has batches");
+    assert_eq!((batches.len(), end.sources[0].1.documents, end.sources[0].1.skipped), (4, 4, 2));
+    for batch in &batches {
+        let (_, again) =
+            read(Loader::builder(&config).with_cursor(reread(batch.cursor()))).expect("it opens");
+        assert_eq!(again, end, "after batch {}", batch.number());
+    }
+}
