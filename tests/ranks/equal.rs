@@ -1,5 +1,7 @@
 //! Any number of processes makes the run of one.
 
+use serde_json::Value;
+
 use super::{Project, Run, assert_same, said};
 
 #[test]
@@ -87,11 +89,39 @@ fn rank_0_speaks_for_all() {
     let output = project.ranks(2, &arguments).output().expect("it runs");
     assert!(output.status.success(), "{}", said(&output));
     let text = String::from_utf8(output.stdout.clone()).expect("text");
-    let lines: Vec<serde_json::Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     // Each step, two validations and the outcome, once.
     assert_eq!(lines.len(), 24 + 2 + 1, "{text}");
     assert!(lines.last().expect("an outcome")["sum_share"].as_f64().is_some_and(|share| share > 0.0));
     assert_eq!(said(&output).matches("validation loss").count(), 2, "{}", said(&output));
     assert!(project.path("trace.json").is_file());
+}
+
+#[test]
+fn what_ranks_read_is_answered_as_for_one_process() {
+    let project = Project::new();
+    project.train(1, "whole", &[]);
+    project.train(2, "run", &["train.steps=12"]);
+    project.resume(4, "run", &["train.steps=24"]);
+    let of = |run: &str, arguments: &[&str]| {
+        let of_run = arguments.iter().map(|argument| if *argument == "RUN" { run } else { argument });
+        let arguments: Vec<&str> = of_run.chain(["--json"]).collect();
+        let output = project.ranks(1, &arguments).output().expect("it runs");
+        assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+    };
+    let batch = of("whole", &["inspect", "run.toml", "--batch", "20"]);
+    let piece = &batch["pieces"][0];
+    let document = format!("{}:{}", piece["path"].as_str().expect("a path"), piece["line"]);
+    let when = ["when", "RUN", "--document", &document];
+    for command in [&["ledger", "RUN"][..], &["ledger", "RUN", "--count"], &when] {
+        assert_eq!(of("run", command), of("whole", command), "{command:?}");
+    }
+    let data = ["report", "RUN", "--data", "--check"];
+    let (run, whole) = (of("run", &data), of("whole", &data));
+    for key in ["ledger", "sources", "files"] {
+        assert_eq!(run[key], whole[key], "{key}");
+    }
+    assert!(run["check"]["is_same"] == true && whole["check"]["is_same"] == true, "{run}");
+    assert_eq!(run["check"]["batches"], 24, "{run}");
 }
