@@ -45,6 +45,10 @@ fn digest(path: &Path, len: u64, hashed: &AtomicU64) -> Result<String, String> {
         ErrorKind::NotFound => "gone".to_owned(),
         _ => format!("cannot be read: {e}"),
     };
+    // To open a named pipe would wait for whoever writes to it.
+    if !path.metadata().map_err(failed)?.is_file() {
+        return Err("is no file any more".to_owned());
+    }
     let mut file = std::fs::File::open(path).map_err(failed)?;
     let (mut sha, mut buffer, mut read) = (Sha256::new(), vec![0; BUFFER], 0);
     loop {
