@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use millstream::config::{ByteCount, Config, DocumentKind, Last, PackRule, SourceConfig, SourceKind, Uneven};
 use millstream::conformance::{self, Violation};
+use millstream::cursor::Ledger;
+use millstream::loader::LoaderBuilder;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Cursor, Loader, Result};
+use millstream::{Batch, Cursor, Error, Loader, Result};
 use proptest::prelude::*;
 
 pub(crate) use crate::support::runtime::block_on;
@@ -145,6 +147,29 @@ pub(crate) fn lines(directory: &Path, count: usize) -> Config {
 pub(crate) fn reread(cursor: &Cursor) -> Cursor {
     let json = serde_json::to_string(cursor).expect("it serializes");
     serde_json::from_str(&json).expect("it deserializes")
+}
+
+/// Reads a loader to its end: its batches, and the ledger after the last one. `None` if it has no document.
+pub(crate) fn read(builder: LoaderBuilder) -> Option<(Vec<Batch>, Ledger)> {
+    let read = block_on(async {
+        let mut loader = builder.open().await?;
+        let batches: Vec<Batch> = loader.by_ref().try_collect().await?;
+        Ok((batches, loader.ledger()))
+    });
+    match read {
+        Err(Error::Corpus { .. }) => None,
+        read => Some(read.expect("no error")),
+    }
+}
+
+/// Checks that a loader which resumes comes to the same ledger, and to the same cursor after each of the `rest`.
+pub(crate) fn goes_on(builder: LoaderBuilder, rest: &[Batch], end: &Ledger) -> Result<(), TestCaseError> {
+    let (again, end_again) = read(builder).expect("it opens");
+    prop_assert_eq!(&end_again, end);
+    for (again, once) in again.iter().zip(rest) {
+        prop_assert_eq!(again.cursor(), once.cursor());
+    }
+    Ok(())
 }
 
 /// A config whose sources are `corpora`, written under `directory`, the first of them with a weight above zero.

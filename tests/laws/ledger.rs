@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt};
 use millstream::config::{Config, ExcludedDocument, Last, OnError, PackRule, SourceKind};
 use millstream::cursor::{Ledger, LeftOut, SourceLedger};
 use millstream::loader::LoaderBuilder;
 use millstream::tokenizer::{ByteTokenizer, EncodeError, Tokenizer};
-use millstream::{Batch, Cursor, Error, Loader};
+use millstream::{Batch, Cursor, Loader};
 use proptest::prelude::*;
 
-use crate::corpus::{Corpus, block_on, corpora, reread};
+use crate::corpus::{Corpus, block_on, corpora, goes_on, read, reread};
 use crate::masks::{mask_of, masked_configs, with_masks};
 
 /// Bytes as ids; some texts are refused.
@@ -110,19 +109,6 @@ impl Run {
         if self.has_masks { with_masks(builder) } else { builder }
     }
 
-    /// All batches from a cursor on, and the ledger behind the last. `None` if there is no batch.
-    fn read(&self, builder: LoaderBuilder) -> Option<(Vec<Batch>, Ledger)> {
-        let read = block_on(async {
-            let mut loader = builder.open().await?;
-            let batches: Vec<Batch> = loader.by_ref().try_collect().await?;
-            Ok((batches, loader.ledger()))
-        });
-        match read {
-            Err(Error::Corpus { .. }) => None,
-            read => Some(read.expect("no error")),
-        }
-    }
-
     fn epochs(&self) -> u64 {
         self.config.pipeline.epochs.expect("some epochs")
     }
@@ -211,7 +197,7 @@ proptest! {
         if let Some((from, batches)) = excluded_batches {
             run.config.exclude.batches = vec![(from, from + batches)];
         }
-        let Some((batches, end)) = run.read(run.builder()) else { return Ok(()) };
+        let Some((batches, end)) = read(run.builder()) else { return Ok(()) };
 
         // Each batch adds what it holds.
         let mut targets = Targets::new();
@@ -262,11 +248,7 @@ proptest! {
         if !batches.is_empty() {
             let at = at.index(batches.len());
             let builder = run.builder().with_cursor(reread(batches[at].cursor()));
-            let (rest, again) = run.read(builder).expect("it opens");
-            prop_assert_eq!(again, end);
-            for (again, once) in rest.iter().zip(&batches[at + 1..]) {
-                prop_assert_eq!(again.cursor(), once.cursor());
-            }
+            goes_on(builder, &batches[at + 1..], &end)?;
         }
     }
 
@@ -277,12 +259,12 @@ proptest! {
         let directory = tempfile::tempdir().expect("a directory");
         (config.pipeline.lanes, config.pipeline.batch_size) = (4.into(), 4 * config.pipeline.batch_size);
         let mut run = Run::new(directory.path(), &corpora, config, has_masks, false);
-        let Some((whole, end)) = run.read(run.builder()) else { return Ok(()) };
+        let Some((whole, end)) = read(run.builder()) else { return Ok(()) };
         let mut ranks = Vec::new();
         let mut sum = Ledger::default();
         for rank in 0..2 {
             (run.config.pipeline.rank, run.config.pipeline.world) = (Some(rank), Some(2));
-            let (batches, ledger) = run.read(run.builder()).expect("it has batches");
+            let (batches, ledger) = read(run.builder()).expect("it has batches");
             sum.padding += ledger.padding;
             match sum.sources.is_empty() {
                 true => sum.sources = ledger.sources,

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt};
 use millstream::config::{
     ByteCount, Config, ExcludedDocument, OrAuto, PackRule, ShuffleRule, SourceConfig, SourceKind,
     TokenCacheConfig, TokenizerKind,
@@ -14,11 +13,11 @@ use millstream::cursor::{Ledger, LeftOut, SourceLedger};
 use millstream::loader::LoaderBuilder;
 use millstream::prepare::prepare;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Cursor, Error, Loader};
+use millstream::{Batch, Cursor, Loader};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::corpus::{block_on, reread};
+use crate::corpus::{block_on, goes_on, read, reread};
 use crate::masks::{mask_of, masked_configs, with_masks};
 
 /// A record: its text, and its language if it says one.
@@ -138,19 +137,6 @@ impl Run {
         if self.way == Way::Masks { with_masks(builder) } else { builder }
     }
 
-    /// All batches, and the ledger behind the last. `None` if there is no batch.
-    fn read(&self, builder: LoaderBuilder) -> Option<(Vec<Batch>, Ledger)> {
-        let read = block_on(async {
-            let mut loader = builder.open().await?;
-            let batches: Vec<Batch> = loader.by_ref().try_collect().await?;
-            Ok((batches, loader.ledger()))
-        });
-        match read {
-            Err(Error::Corpus { .. }) => None,
-            read => Some(read.expect("no error")),
-        }
-    }
-
     /// What a batch delivers of each source and value: ids that are learned, and masked ones.
     fn delivered(&self, batch: &Batch) -> BTreeMap<(usize, &str), [u64; 2]> {
         let mut delivered = BTreeMap::new();
@@ -227,7 +213,7 @@ proptest! {
             run.config.exclude.documents = vec![ExcludedDocument { path, byte }];
         }
         run.config.exclude.batches = excluded_batches.map(|(from, batches)| (from, from + batches)).into_iter().collect();
-        let Some((batches, end)) = run.read(run.builder()) else { return Ok(()) };
+        let Some((batches, end)) = read(run.builder()) else { return Ok(()) };
 
         // Each batch adds what it holds.
         let mut before = block_on(run.builder().open()).expect("it opens").ledger();
@@ -278,11 +264,7 @@ proptest! {
             let at = at.index(batches.len());
             run.on_demand = !on_demand;
             let builder = run.builder().with_cursor(reread(batches[at].cursor()));
-            let (rest, again) = run.read(builder).expect("it opens");
-            prop_assert_eq!(again, end);
-            for (again, once) in rest.iter().zip(&batches[at + 1..]) {
-                prop_assert_eq!(again.cursor(), once.cursor());
-            }
+            goes_on(builder, &batches[at + 1..], &end)?;
         }
     }
 
@@ -294,11 +276,11 @@ proptest! {
         (config.pipeline.lanes, config.pipeline.batch_size) = (4.into(), 4 * config.pipeline.batch_size);
         config.pipeline.batch_tokens = None;
         let mut run = Run::new(directory.path(), &sources, config, way, false);
-        let Some((whole, _)) = run.read(run.builder()) else { return Ok(()) };
+        let Some((whole, _)) = read(run.builder()) else { return Ok(()) };
         let mut ranks = Vec::new();
         for rank in 0..2 {
             (run.config.pipeline.rank, run.config.pipeline.world) = (Some(rank), Some(2));
-            ranks.push(run.read(run.builder()).expect("it has batches").0);
+            ranks.push(read(run.builder()).expect("it has batches").0);
         }
         for (nth, batch) in whole.iter().enumerate() {
             let merged = Cursor::merge(&[ranks[0][nth].cursor().clone(), ranks[1][nth].cursor().clone()]);
@@ -323,7 +305,7 @@ fn numbered(directory: &Path) -> Run {
 fn a_lane_tells_its_first_values_apart_and_the_others_are_counted_together() {
     let directory = tempfile::tempdir().expect("a directory");
     let run = numbered(directory.path());
-    let (_, end) = run.read(run.builder()).expect("it has batches");
+    let (_, end) = read(run.builder()).expect("it has batches");
     let values = end.values.values().next().expect("the source");
     assert_eq!(values.len(), 65, "{values:?}");
     for (value, ledger) in values {
@@ -336,9 +318,9 @@ fn a_lane_tells_its_first_values_apart_and_the_others_are_counted_together() {
 fn without_the_key_nothing_is_kept_and_a_cursor_keeps_its_column() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut run = numbered(directory.path());
-    let (counted, _) = run.read(run.builder()).expect("it has batches");
+    let (counted, _) = read(run.builder()).expect("it has batches");
     run.config.pipeline.ledger_by = None;
-    let (plain, _) = run.read(run.builder()).expect("it has batches");
+    let (plain, _) = read(run.builder()).expect("it has batches");
     let json = serde_json::to_string(plain[0].cursor()).expect("it serializes");
     assert!(!json.contains("ledger_by") && !json.contains("values"), "{json}");
     assert!(plain[0].cursor().ledger().values.is_empty());

@@ -3,20 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 use millstream::config::{
     ByteCount, ChatConfig, Config, OnError, OrAuto, Oversize, PackRule, Samples, ShuffleRule, SourceConfig,
     SourceKind, TokenCacheConfig, TokenizerKind, Truncate,
 };
-use millstream::cursor::{Ledger, SourceLedger};
-use millstream::loader::LoaderBuilder;
+use millstream::cursor::SourceLedger;
 use millstream::prepare::prepare;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Cursor, Error, Loader};
+use millstream::{Batch, Cursor, Loader};
 use proptest::prelude::*;
 
 use crate::chats_in_files::{Chat, TEMPLATES, chats, samples, written};
-use crate::corpus::{block_on, configs, reread};
+use crate::corpus::{block_on, configs, read, reread};
 
 /// What gives the documents' ids.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,19 +70,6 @@ fn read_as(way: Way, directory: &Path, mut config: Config) -> Config {
         }
     }
     config
-}
-
-/// All batches, and the ledger behind the last. `None` if there is no batch.
-fn read(builder: LoaderBuilder) -> Option<(Vec<Batch>, Ledger)> {
-    let read = block_on(async {
-        let mut loader = builder.with_tokenizer(Arc::new(ByteTokenizer)).open().await?;
-        let batches: Vec<Batch> = loader.by_ref().try_collect().await?;
-        Ok((batches, loader.ledger()))
-    });
-    match read {
-        Err(Error::Corpus { .. }) => None,
-        read => Some(read.expect("no error")),
-    }
 }
 
 /// How many documents all records have, and how many of them are too long: every side of a hold-out counts these.
