@@ -81,7 +81,7 @@ pub struct Listed {
     pub files: Result<Vec<File>>,
 }
 
-/// After how long without a byte a store is given up that only has to list its files, in seconds.
+/// How long a store may be silent while its files are listed, in seconds.
 const LONGEST_SILENCE: f64 = 20.0;
 
 /// Lists the files of each source of a run by itself, as the run's last session reads them. Files number the sources as

@@ -58,7 +58,7 @@ fn of_pieces<'a>(
     pieces.iter().map(of_piece).collect()
 }
 
-/// What is counted of a document's ids at some places of a row, given the row's masked places in order.
+/// Counts a document's ids at some places of a row, whose masked places are in order.
 fn counted(places: Range<usize>, begins: bool, masked: &[MaskedPlaces], row: RowAccount) -> SourceLedger {
     let counted = row.counted_places();
     // With targets further ahead, all of a run may be behind the places that count.

@@ -3,6 +3,7 @@
 //! Held in memory for each lane and source: at most [`MOST`] values and their numbers. A batch's cursor shares them until
 //! the lane's next row.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::Arc;
@@ -35,14 +36,12 @@ pub(crate) struct Omitted {
 }
 
 impl ByValue {
-    pub(crate) fn add(&mut self, value: &str, ledger: SourceLedger) {
-        match self.0.get_mut(value) {
-            Some(all) => *all += ledger,
-            None => drop(self.0.insert(value.into(), ledger)),
-        }
+    /// Adds to the numbers of a value.
+    fn add(&mut self, value: &str, ledger: SourceLedger) {
+        add(&mut self.0, value, ledger);
     }
 
-    /// The same for one of the others, if the value is new and there is no room.
+    /// Adds to the numbers of a value, or to those of [`OTHER`] if the value is new and there is no room for it.
     pub(super) fn add_within_bounds(&mut self, value: &str, ledger: SourceLedger) {
         let has_room = || is_reserved(value) || self.own_values() < MOST;
         let value = if self.0.contains_key(value) || has_room() { value } else { OTHER };
@@ -103,11 +102,17 @@ impl Ledger {
     #[cold]
     pub(crate) fn add_values(&mut self, source: &str, values: &ByValue) {
         let of_source = self.values.entry(source.to_owned()).or_default();
-        for (value, ledger) in values.iter() {
-            match of_source.get_mut(value) {
-                Some(all) => *all += ledger,
-                None => drop(of_source.insert(value.to_owned(), ledger)),
-            }
-        }
+        values.iter().for_each(|(value, ledger)| add(of_source, value, ledger));
+    }
+}
+
+/// Adds to the numbers of a value. Most values are there already, and their names are not copied.
+fn add<K>(values: &mut BTreeMap<K, SourceLedger>, value: &str, ledger: SourceLedger)
+where
+    K: Borrow<str> + Ord + for<'a> From<&'a str>,
+{
+    match values.get_mut(value) {
+        Some(all) => *all += ledger,
+        None => drop(values.insert(value.into(), ledger)),
     }
 }

@@ -85,7 +85,7 @@ impl LaneState {
         if let (Some(source), Some(left_out)) = (source, left_out) {
             self.sources[source as usize].ledger += left_out.all;
             if let Some(values) = &left_out.values {
-                self.omit_values(source, values);
+                self.add_values(source, values.iter());
             }
         }
     }
@@ -99,12 +99,6 @@ impl LaneState {
     ) {
         let own = Arc::make_mut(self.sources[source as usize].values.get_or_insert_default());
         values.into_iter().for_each(|(value, ledger)| own.add_within_bounds(value.as_ref(), ledger));
-    }
-
-    /// Adds what a source gave and no row delivers.
-    #[cold]
-    fn omit_values(&mut self, source: u32, values: &ByValue) {
-        self.add_values(source, values.iter());
     }
 
     pub(crate) fn advance(&mut self, step: LaneStep) {

@@ -228,7 +228,8 @@ fn placed(parts: Vec<Part>) -> impl Iterator<Item = (usize, Part)> {
     parts.into_iter().scan(0, place)
 }
 
-/// What is `excluded` of a row, by the values of a column of the parts that are taken `out`, given where ids were counted.
+/// Divides what is `excluded` of a row among the values of a column: those of the parts that are taken `out`. Ids of the row
+/// were `counted` at these places.
 ///
 /// With targets further ahead, ids that move up count in this row, too: then less is excluded than the parts have, and the
 /// last parts have less.

@@ -82,13 +82,8 @@ pub(super) struct Shown {
 #[derive(Clone, Debug, Serialize)]
 struct ShownSource {
     name: String,
-    documents: u64,
-    ids: u64,
-    learned: u64,
-    masked: u64,
-    first: u64,
-    cut: LeftOut,
-    excluded: LeftOut,
+    #[serde(flatten)]
+    numbers: Numbers,
     skipped: u64,
     padding: u64,
     /// With a count, what the stream has left out at its end, or has not yet reached.
@@ -99,6 +94,30 @@ struct ShownSource {
     /// With a count of a stream without end: what one epoch has.
     #[serde(skip_serializing_if = "Option::is_none")]
     epoch: Option<LeftOut>,
+}
+
+/// What became of the documents and ids of a source, or of those that have one value.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Numbers {
+    documents: u64,
+    ids: u64,
+    learned: u64,
+    masked: u64,
+    first: u64,
+    cut: LeftOut,
+    excluded: LeftOut,
+}
+
+impl Numbers {
+    fn of(ledger: &SourceLedger) -> Self {
+        let SourceLedger { documents, learned, masked, first, cut, excluded, .. } = *ledger;
+        Self { documents, ids: ledger.ids(), learned, masked, first, cut, excluded }
+    }
+}
+
+/// All documents and ids of a ledger, whatever became of them.
+fn whole(ledger: &SourceLedger) -> LeftOut {
+    LeftOut { documents: ledger.all_documents(), ids: ledger.ids() }
 }
 
 pub(super) async fn run(args: LedgerArgs, json: bool) -> Result<(), Failure> {
@@ -249,28 +268,21 @@ impl Shown {
         let has_ended = batches.is_none();
         let all_of = |name: &str| {
             let all = all.as_ref()?.sources.iter().find(|(other, _)| other == name)?;
-            Some(all.1)
+            Some(whole(&all.1))
         };
         let source = |(name, ledger): (String, SourceLedger)| {
-            let all = all_of(&name);
+            let (all, own) = (all_of(&name), whole(&ledger));
             let left = all.map(|all| LeftOut {
-                documents: all.all_documents().saturating_sub(ledger.all_documents()),
-                ids: all.ids().saturating_sub(ledger.ids()),
+                documents: all.documents.saturating_sub(own.documents),
+                ids: all.ids.saturating_sub(own.ids),
             });
-            let epoch = all.map(|all| LeftOut { documents: all.all_documents(), ids: all.ids() });
             ShownSource {
-                documents: ledger.documents,
-                ids: ledger.ids(),
-                learned: ledger.learned,
-                masked: ledger.masked,
-                first: ledger.first,
-                cut: ledger.cut,
-                excluded: ledger.excluded,
+                numbers: Numbers::of(&ledger),
                 skipped: ledger.skipped,
                 padding: ledger.padding,
                 dropped: left.filter(|_| has_ended),
                 not_reached: left.filter(|_| !has_ended && is_finite),
-                epoch: epoch.filter(|_| !has_ended && !is_finite),
+                epoch: all.filter(|_| !has_ended && !is_finite),
                 name,
             }
         };
@@ -329,18 +341,18 @@ impl Shown {
         };
         let documents = |left: Option<LeftOut>| left.map(|left| left.documents);
         let ids = |left: Option<LeftOut>| left.map(|left| left.ids);
-        row("documents delivered", true, &|source| Some(source.documents));
-        row("documents cut", false, &|source| Some(source.cut.documents));
-        row("documents excluded", false, &|source| Some(source.excluded.documents));
+        row("documents delivered", true, &|source| Some(source.numbers.documents));
+        row("documents cut", false, &|source| Some(source.numbers.cut.documents));
+        row("documents excluded", false, &|source| Some(source.numbers.excluded.documents));
         row("documents skipped", false, &|source| Some(source.skipped));
         row("documents dropped", false, &|source| documents(source.dropped));
         row("documents not yet reached", false, &|source| documents(source.not_reached));
         row("documents of one epoch", false, &|source| documents(source.epoch));
-        row("ids learned", true, &|source| Some(source.learned));
-        row("ids masked", false, &|source| Some(source.masked));
-        row("ids first in a row", true, &|source| Some(source.first));
-        row("ids cut", false, &|source| Some(source.cut.ids));
-        row("ids excluded", false, &|source| Some(source.excluded.ids));
+        row("ids learned", true, &|source| Some(source.numbers.learned));
+        row("ids masked", false, &|source| Some(source.numbers.masked));
+        row("ids first in a row", true, &|source| Some(source.numbers.first));
+        row("ids cut", false, &|source| Some(source.numbers.cut.ids));
+        row("ids excluded", false, &|source| Some(source.numbers.excluded.ids));
         row("ids dropped", false, &|source| ids(source.dropped));
         row("ids not yet reached", false, &|source| ids(source.not_reached));
         row("ids of one epoch", false, &|source| ids(source.epoch));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::{Numbers, whole};
 use millstream::cursor::{Ledger, LeftOut, SourceLedger};
 
 /// What became of the documents and ids of a source that have a value.
@@ -11,13 +12,8 @@ use millstream::cursor::{Ledger, LeftOut, SourceLedger};
 pub(super) struct ShownValue {
     source: String,
     value: String,
-    documents: u64,
-    ids: u64,
-    learned: u64,
-    masked: u64,
-    first: u64,
-    cut: LeftOut,
-    excluded: LeftOut,
+    #[serde(flatten)]
+    numbers: Numbers,
     /// With a count, all that the stream has, or one epoch of one without end.
     #[serde(skip_serializing_if = "Option::is_none")]
     all: Option<LeftOut>,
@@ -37,7 +33,7 @@ pub(super) fn values(ledger: &Ledger, all: Option<&Ledger>) -> Vec<ShownValue> {
             ShownValue::new(source, value, ledger, all)
         };
         let mut shown: Vec<ShownValue> = values.into_iter().map(shown).collect();
-        shown.sort_by_key(|value| std::cmp::Reverse(value.learned));
+        shown.sort_by_key(|value| std::cmp::Reverse(value.numbers.learned));
         shown
     };
     names.flat_map(of_source).collect()
@@ -48,14 +44,8 @@ impl ShownValue {
         Self {
             source: source.to_owned(),
             value: value.to_owned(),
-            documents: ledger.documents,
-            ids: ledger.ids(),
-            learned: ledger.learned,
-            masked: ledger.masked,
-            first: ledger.first,
-            cut: ledger.cut,
-            excluded: ledger.excluded,
-            all: all.map(|all| LeftOut { documents: all.all_documents(), ids: all.ids() }),
+            numbers: Numbers::of(&ledger),
+            all: all.as_ref().map(whole),
         }
     }
 }
@@ -66,13 +56,13 @@ type Column = (&'static str, fn(&ShownValue) -> u64);
 /// The numbers as a table: a row for each value of a column. Columns without a number are left out.
 pub(super) fn rows(column: &str, values: &[ShownValue]) -> Vec<Vec<String>> {
     let numbers: [Column; 8] = [
-        ("documents", |value| value.documents),
-        ("learned", |value| value.learned),
-        ("masked", |value| value.masked),
-        ("first in a row", |value| value.first),
-        ("cut", |value| value.cut.ids),
-        ("excluded", |value| value.excluded.ids),
-        ("ids", |value| value.ids),
+        ("documents", |value| value.numbers.documents),
+        ("learned", |value| value.numbers.learned),
+        ("masked", |value| value.numbers.masked),
+        ("first in a row", |value| value.numbers.first),
+        ("cut", |value| value.numbers.cut.ids),
+        ("excluded", |value| value.numbers.excluded.ids),
+        ("ids", |value| value.numbers.ids),
         ("of all", |value| value.all.map_or(0, |all| all.ids)),
     ];
     let is_shown = |(_, number): &Column| values.iter().any(|value| number(value) > 0);

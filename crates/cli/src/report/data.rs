@@ -19,7 +19,6 @@ use crate::{progress, steps};
 use millstream::config::SourceKind;
 use millstream::cursor::{Event, LaneState, SourceLedger};
 use millstream::files::{File, Location};
-use millstream::loader::stay_at_commits;
 use millstream::meter::Skipped;
 use millstream::replay::{Checked, Replay, Run};
 use millstream::{Cursor, Error, Result};
@@ -142,7 +141,6 @@ impl Receipt {
             let problem = "it has no checkpoint and no trail of cursors (train.trail_every) yet".to_owned();
             return Err(Error::Cursor { path: directory.trail(), problem }.into());
         };
-        stay_at_commits(&cursor);
         let (run, steps) = steps::read(path, moved)?;
         let slow = progress::slow("listing the files");
         let files = Files::list(&run, &directory).await?;

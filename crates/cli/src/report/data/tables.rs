@@ -44,10 +44,10 @@ impl Receipt {
         let tables = [Some(self.sources(title)), self.unread(), self.checked(), self.changed()];
         let ledger =
             Table { title: "What became of all ids".to_owned(), rows: self.ledger.rows(), is_words: false };
-        let by_value = self.ledger.rows_by_value();
-        let by_value = by_value.first().and_then(|head| head.first()).map(|column| Table {
-            title: format!("What became of all ids, by {column}"),
-            rows: by_value.clone(),
+        let by_value = Some(self.ledger.rows_by_value()).filter(|rows| !rows.is_empty());
+        let by_value = by_value.map(|rows| Table {
+            title: format!("What became of all ids, by {}", rows[0][0]),
+            rows,
             is_words: false,
         });
         let values = self.values.values.iter().map(|(name, values)| {
