@@ -79,7 +79,7 @@ pub struct Batch {
     corpora: Vec<Arc<Files>>,
     columns: Vec<Arc<Columns>>,
     number: u64,
-    cursor: Cursor,
+    cursor: Arc<Cursor>,
 }
 
 impl Batch {
@@ -126,7 +126,7 @@ impl Batch {
             corpora: Vec::new(),
             columns: Vec::new(),
             number: 0,
-            cursor: Cursor::default(),
+            cursor: Arc::default(),
         }
     }
 
@@ -296,6 +296,10 @@ impl Batch {
 
     /// The cursor to resume at: it leads to what follows this batch.
     pub fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    pub(crate) fn shared_cursor(&self) -> &Arc<Cursor> {
         &self.cursor
     }
 

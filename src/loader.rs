@@ -85,8 +85,9 @@ pub struct Loader {
     batches: BatchStream,
     tokenizer: Arc<dyn Tokenizer>,
     gauge: Arc<Gauge>,
-    start: Cursor,
-    ledger: Ledger,
+    start: Arc<Cursor>,
+    /// The cursor of the last batch that was delivered.
+    last: Arc<Cursor>,
     source: Source,
     /// Whether a training stream from the start has delivered no batch yet: if it ends now, that is an error.
     is_untouched: bool,
@@ -127,8 +128,8 @@ impl Loader {
     }
 
     /// Returns what became of every document and id of the run: up to the last batch that was delivered or, once the
-    /// stream has ended, to the end of the lanes that have ended. A rank's loader counts what its own lanes deliver. Batches
-    /// that `exclude.batches` leaves out are counted with the next one that is delivered.
+    /// stream has ended, to its end. A rank's loader counts what its own lanes deliver. Batches that `exclude.batches` leaves
+    /// out are counted with the next one that is delivered, or at the end.
     ///
     /// ```
     /// # use millstream::{Config, Loader, config::SourceConfig};
@@ -150,11 +151,10 @@ impl Loader {
     /// # Ok(()) }
     /// ```
     pub fn ledger(&self) -> Ledger {
-        let mut ledger = self.ledger.clone();
-        if self.gauge.has_ended() {
-            self.gauge.add_left_behind(&mut ledger);
+        match self.gauge.has_ended() {
+            true => self.gauge.ledger_at_end(&self.last),
+            false => self.last.ledger(),
         }
-        ledger
     }
 
     /// Returns the listing of the files that are read. Save it beside the cursors: it later tells which files have
@@ -227,7 +227,7 @@ impl Stream for Loader {
             Poll::Ready(next) => {
                 this.is_untouched = false;
                 if let Some(Ok(batch)) = &next {
-                    batch.cursor().count_into(&mut this.ledger);
+                    this.last = batch.shared_cursor().clone();
                     this.gauge.prefetch.count(0, batch.tokens() as u64, batch.text_bytes());
                 }
                 Poll::Ready(next)

@@ -1,5 +1,7 @@
 //! Rows in, a batch out. Held in memory: the batch.
 
+use std::sync::Arc;
+
 use super::row_block::{CopiedRow, Copies, RowBlock, RowOfBlock, carried, number_of};
 use super::{Batch, MaskedPlaces, Piece};
 use crate::cursor::{Cursor, Digest, RowAccount};
@@ -119,11 +121,11 @@ impl BatchBuilder {
 
     /// Returns the batch of the rows so far; `cursor` is the cursor after it. The builder then starts the next batch.
     pub fn finish(&mut self, cursor: Cursor) -> Batch {
-        self.finish_numbered(cursor.batch().saturating_sub(1), cursor)
+        self.finish_numbered(cursor.batch().saturating_sub(1), Arc::new(cursor))
     }
 
     /// As [`finish`](Self::finish), for several ranks, whose batches all come before `cursor`.
-    pub(crate) fn finish_numbered(&mut self, number: u64, cursor: Cursor) -> Batch {
+    pub(crate) fn finish_numbered(&mut self, number: u64, cursor: Arc<Cursor>) -> Batch {
         // The next batch will have about as many.
         let mut next = Batch::empty(self.batch.ahead);
         next.lengths.reserve(self.rows());

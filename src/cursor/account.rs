@@ -13,29 +13,22 @@ impl Cursor {
     /// counted when the window has been delivered. Those behind the last document of a lane are in no cursor: they are
     /// counted by [`Loader::ledger`](crate::Loader::ledger) once the stream has ended.
     pub fn ledger(&self) -> Ledger {
+        let lanes = || self.lanes.iter().flatten();
         let mut ledger = Ledger {
             sources: self.sources().iter().map(|name| (name.clone(), SourceLedger::default())).collect(),
+            padding: lanes().map(|lane| lane.padding).sum(),
             ..Ledger::default()
         };
-        self.count_into(&mut ledger);
-        ledger
-    }
-
-    /// Puts the numbers of this cursor's ledger into one of the same sources.
-    pub(crate) fn count_into(&self, ledger: &mut Ledger) {
-        ledger.padding = self.lanes.iter().flatten().map(|lane| lane.padding).sum();
-        for (nth, (_, all)) in ledger.sources.iter_mut().enumerate() {
-            // This is done for each batch: one sum, which is written once, takes the least time.
-            let mut sum = SourceLedger::default();
-            for source in self.lanes.iter().flatten().filter_map(|lane| lane.sources.get(nth)) {
-                sum += source.ledger;
+        for lane in lanes() {
+            for ((_, sum), source) in ledger.sources.iter_mut().zip(&lane.sources) {
+                *sum += source.ledger;
                 sum.skipped += source.at.all_skipped();
             }
-            *all = sum;
+            for (name, source) in self.sources.iter().zip(&lane.sources) {
+                source.values.iter().for_each(|values| ledger.add_values(name, values));
+            }
         }
-        if self.ledger_by.is_some() {
-            self.count_values_into(ledger);
-        }
+        ledger
     }
 
     /// The column by whose values the ledger counts, `pipeline.ledger_by`.
@@ -78,16 +71,5 @@ impl Cursor {
     ) {
         values.iter_mut().for_each(|(_, ledger)| *ledger = ledger.as_excluded());
         self.add_row_values(lane, row, values);
-    }
-
-    /// Puts the numbers of the values into a ledger of the same sources.
-    #[cold]
-    fn count_values_into(&self, ledger: &mut Ledger) {
-        ledger.values.clear();
-        for lane in self.lanes.iter().flatten() {
-            for (name, values) in self.sources.iter().zip(lane.sources.iter().map(|source| &source.values)) {
-                values.iter().for_each(|values| ledger.add_values(name, values));
-            }
-        }
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn assemble(plan: Plan) -> Loader {
         .with_last(pipeline.last)
         .with_ahead(pipeline.ahead)
         .of_rank(world)
-        .without(excluding.batches)
+        .without(excluding.batches, gauge.excluded_end.clone())
         .noting(events)
         .with_meter(gauge.batch.clone());
     if pipeline.batch_tokens.is_some() {
@@ -69,9 +69,8 @@ pub(super) fn assemble(plan: Plan) -> Loader {
         BatchStream::Ahead(Prefetch::spawn(batches, ahead, TaskMeter::Batches(gauge.chain.clone())))
     };
     let is_untouched = start.batch() == 0 && side == Side::Train;
-    let source = chains.source.clone();
-    let ledger = start.ledger();
-    Loader { batches, tokenizer, gauge, source, start, ledger, is_untouched }
+    let (source, start) = (chains.source.clone(), Arc::new(start));
+    Loader { batches, tokenizer, gauge, source, last: start.clone(), start, is_untouched }
 }
 
 /// The turns of a lane, without the `excluded` documents.

@@ -132,7 +132,8 @@ impl Chains {
         };
         let places = start.sources.iter().enumerate();
         let sources = places.map(|(source, place)| open(source, &place.at, self.config.epochs(source)));
-        let mix = Mix::new(sources.collect::<Vec<_>>(), self.schedule.clone(), lane, lanes, start);
+        let mix = Mix::new(sources.collect::<Vec<_>>(), self.schedule.clone(), lane, lanes, start)
+            .leaving_behind((0..start.sources.len()).map(|source| gauge.left_behind(lane, source).clone()));
         let mix = match pipeline.uneven {
             Uneven::Wrap => mix.with_wrapping(move |source, at| open(source, at, None)),
             Uneven::Pad | Uneven::Stop => mix,

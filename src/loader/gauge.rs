@@ -1,7 +1,7 @@
 //! The meters of one loader, its budgets, and how long its consumer waits.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use tracing::Span;
 use super::custom::CustomStages;
 use crate::budget::Budget;
 use crate::config::{Config, OrAuto, PackRule};
-use crate::cursor::Ledger;
+use crate::cursor::{Cursor, Ledger};
 use crate::meter::{
     CAUSES, Chain, CustomMeters, Interval, Meter, Meters, Setting, Skipped, StageMeter, Tuned, share,
     stage_span,
@@ -36,6 +36,8 @@ pub(super) struct Gauge {
     budgets: Vec<Vec<Arc<Budget>>>,
     /// What each own lane has left out of each source behind its last row.
     left_behind: Vec<Vec<LeftBehind>>,
+    /// The cursor at the end of the stream, if its last batches are excluded.
+    pub(super) excluded_end: Arc<OnceLock<Arc<Cursor>>>,
     /// How many ranks share the lanes.
     world: usize,
     workers: Workers,
@@ -112,6 +114,7 @@ impl Gauge {
                 .iter()
                 .map(|lane| lane.iter().map(|_| LeftBehind::default()).collect())
                 .collect(),
+            excluded_end: Arc::default(),
             budgets,
             world,
             workers,
@@ -135,18 +138,26 @@ impl Gauge {
         &self.left_behind[lane / self.world][source]
     }
 
-    /// Adds what was left out behind the last rows of all own lanes.
-    pub(super) fn add_left_behind(&self, ledger: &mut Ledger) {
-        for lane in &self.left_behind {
-            for (nth, left) in lane.iter().enumerate() {
-                let left = left.lock().unwrap_or_else(PoisonError::into_inner);
-                ledger.sources[nth].1 += left.all;
-                if let Some(values) = &left.values {
-                    let name = ledger.sources[nth].0.clone();
+    /// The ledger at the end of the stream, whose last batch has the cursor `last`: with what was left out behind the last
+    /// rows of those own lanes that have delivered all of a source.
+    pub(super) fn ledger_at_end(&self, last: &Cursor) -> Ledger {
+        let last = self.excluded_end.get().map_or(last, |end| end);
+        let mut ledger = last.ledger();
+        for (lane, left_behind) in last.known_lanes().zip(&self.left_behind) {
+            for (nth, left_behind) in left_behind.iter().enumerate() {
+                let behind = left_behind.lock();
+                if behind.last != Some(*last.at(lane, nth)) {
+                    continue;
+                }
+                let (name, source) = &mut ledger.sources[nth];
+                *source += behind.left_out.all;
+                if let Some(values) = &behind.left_out.values {
+                    let name = name.clone();
                     ledger.add_values(&name, values);
                 }
             }
         }
+        ledger
     }
 
     /// Notes that the consumer asks for a batch that is made while it waits.

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use futures::stream::Fuse;
@@ -44,6 +44,9 @@ pub struct Batches<S> {
     /// The column by whose values the cursor's ledger counts.
     ledger_by: Option<Box<str>>,
     excluded: Vec<Range<u64>>,
+    /// The cursor after the last batch, if that is excluded, and who is told it at the end.
+    after_excluded: Option<Arc<Cursor>>,
+    excluded_end: Arc<OnceLock<Arc<Cursor>>>,
     events: VecDeque<(u64, Event)>,
     meter: Arc<Meter>,
     sample: Sample,
@@ -68,6 +71,8 @@ where
             cursor: start.clone(),
             ledger_by: start.ledger_by().map(Box::from),
             excluded: Vec::new(),
+            after_excluded: None,
+            excluded_end: Arc::default(),
             events: VecDeque::new(),
             meter: Meter::new("batch"),
             sample: Sample::seventh(),
@@ -109,9 +114,10 @@ where
         self
     }
 
-    /// Leaves out batches by their numbers: they are read and not delivered.
-    pub(crate) fn without(self, batches: Vec<Range<u64>>) -> Self {
-        Self { excluded: batches, ..self }
+    /// Leaves out batches by their numbers: they are read and not delivered. If the stream ends with some, its last cursor
+    /// is put into `end`.
+    pub(crate) fn without(self, batches: Vec<Range<u64>>, end: Arc<OnceLock<Arc<Cursor>>>) -> Self {
+        Self { excluded: batches, excluded_end: end, ..self }
     }
 
     /// Notes each of `events` in the cursors of its batch and of all later ones.
@@ -213,10 +219,13 @@ impl<S> Batches<S> {
         while self.events.front().is_some_and(|(batch, _)| *batch <= number) {
             self.events.pop_front().into_iter().for_each(|(_, event)| self.cursor.note(event));
         }
+        let cursor = Arc::new(self.cursor.clone());
         if is_excluded {
+            self.after_excluded = Some(cursor);
             return None;
         }
-        let batch = self.builder.finish_numbered(number, self.cursor.clone());
+        self.after_excluded = None;
+        let batch = self.builder.finish_numbered(number, cursor);
         self.meter.count(0, batch.tokens() as u64, batch.text_bytes());
         self.span.record("rows", batch.rows()).record("tokens", batch.tokens());
         self.span = Span::none();
@@ -264,7 +273,11 @@ where
                 }
                 None => {
                     this.ended = true;
-                    return Poll::Ready(this.take_last().map(Ok));
+                    let last = this.take_last();
+                    if let Some(cursor) = this.after_excluded.take() {
+                        this.excluded_end.get_or_init(|| cursor);
+                    }
+                    return Poll::Ready(last.map(Ok));
                 }
             }
         }

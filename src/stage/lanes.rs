@@ -101,6 +101,9 @@ fn is_error(given: &Option<Result<Option<DealtTurn>>>) -> bool {
 impl<S> Lanes<S> {
     /// Whether the gathered turns show that their round is delivered; `None` if other ranks' lanes decide.
     fn is_there(&self) -> Option<bool> {
+        if matches!(self.rounds, Some(Rounds::Known(rounds)) if self.round >= rounds) {
+            return Some(false);
+        }
         let is_own = |given: &Option<Result<Option<DealtTurn>>>| match given {
             Some(Ok(Some(turn))) => turn.is_own,
             _ => false,
@@ -114,7 +117,7 @@ impl<S> Lanes<S> {
             Uneven::Pad | Uneven::Wrap if self.gathered.iter().any(is_own) => Some(true),
             Uneven::Stop if !self.gathered.iter().all(is_own) => Some(false),
             _ => match self.rounds {
-                Some(Rounds::Known(rounds)) => Some(self.round < rounds),
+                Some(Rounds::Known(_)) => Some(true),
                 Some(Rounds::Counted(_)) => None,
                 None => Some(self.uneven == Uneven::Stop),
             },
@@ -172,8 +175,7 @@ where
             if let Some(row) = this.next_dealt() {
                 return Poll::Ready(Some(Ok(row)));
             }
-            let is_last = |rounds: &Rounds| matches!(rounds, Rounds::Known(rounds) if this.round >= *rounds);
-            if this.ended || this.rounds.as_ref().is_some_and(is_last) {
+            if this.ended {
                 return Poll::Ready(this.error.take().map(Err));
             }
             let first = this.first;

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use futures::{Stream, StreamExt};
 
+use super::left_behind::LeftBehind;
 use super::turn::Turn;
 use crate::cursor::{LaneCursor, LaneState, LaneStep, Tracked};
 use crate::document::Sequence;
@@ -41,6 +42,7 @@ struct Channel<S> {
     /// How many rows came from this source.
     count: u64,
     at: LaneCursor,
+    left_behind: LeftBehind,
 }
 
 impl<S> fmt::Debug for Mix<S> {
@@ -73,7 +75,13 @@ where
         let sources = sources.into_iter().zip(places);
         Self {
             sources: sources
-                .map(|(rows, place)| Channel { rows, is_open: true, count: place.rows, at: place.at })
+                .map(|(rows, place)| Channel {
+                    rows,
+                    is_open: true,
+                    count: place.rows,
+                    at: place.at,
+                    left_behind: LeftBehind::default(),
+                })
                 .collect(),
             schedule,
             row: start.rows * lanes as u64 + lane as u64,
@@ -82,6 +90,13 @@ where
             is_wrapped: false,
             ended: false,
         }
+    }
+
+    /// Notes the last row's cursor in that of a source in `left_behind` when the source ends.
+    pub(crate) fn leaving_behind(mut self, left_behind: impl IntoIterator<Item = LeftBehind>) -> Self {
+        let sources = self.sources.iter_mut().zip(left_behind);
+        sources.for_each(|(source, left_behind)| source.left_behind = left_behind);
+        self
     }
 
     /// Begins again when all sources have ended. `reopen` opens a source again, given its number and its last
@@ -152,7 +167,10 @@ where
                     this.ended = true;
                     return Poll::Ready(Some(Err(error)));
                 }
-                None => source.is_open = false,
+                None => {
+                    source.is_open = false;
+                    source.left_behind.lock().last = Some(source.at);
+                }
             }
         }
         Poll::Ready(None)

@@ -8,13 +8,14 @@
 
 use std::fmt::Debug;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use futures::Stream;
 
 use super::input::Input;
+use super::left_behind::LeftBehind;
 use crate::config::{PackRule, Packing};
 use crate::cursor::{LaneCursor, LeftOut, Omitted, SourceLedger, Tracked};
 use crate::document::{Sequence, Tokens, label};
@@ -52,9 +53,6 @@ pub struct Pack<S> {
     skipped: u64,
     skipped_at_end: Arc<AtomicU64>,
 }
-
-/// What was left out behind the last row of a stream.
-pub(crate) type LeftBehind = Arc<Mutex<Omitted>>;
 
 /// Packing without its stream.
 trait Packer: Debug + Send {
@@ -128,7 +126,6 @@ where
 
     /// Puts what is left out behind the last row into `left_behind`, once the stream has ended.
     pub(crate) fn leaving_behind(mut self, left_behind: LeftBehind) -> Self {
-        *left_behind.lock().unwrap_or_else(PoisonError::into_inner) = Omitted::default();
         self.left_behind = left_behind;
         self
     }
@@ -272,7 +269,7 @@ where
                         let mut left_out = this.packer.left_out();
                         let skipped = this.packer.end().all_skipped().max(this.skipped_at_end.load(Relaxed));
                         left_out.all.skipped += skipped.saturating_sub(this.skipped);
-                        *this.left_behind.lock().unwrap_or_else(PoisonError::into_inner) = left_out;
+                        this.left_behind.lock().left_out = left_out;
                     }
                     return this.tokens.end(None);
                 }
