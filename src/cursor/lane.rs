@@ -16,6 +16,9 @@ pub struct LaneState {
     /// Groups of that window that were delivered.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skip: u64,
+    /// Whether it has begun again, since `pipeline.uneven = "wrap"` has it keep step with longer lanes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_wrapped: bool,
     /// The digest of all rows that were delivered.
     pub digest: Digest,
     /// Targets that are missing in its rows of padding; in the first lane of a rank, also in those that fill the last batch.
@@ -49,6 +52,7 @@ pub(crate) enum LaneStep {
     Row {
         source: usize,
         at: LaneCursor,
+        has_wrapped: bool,
     },
     /// A group of the window that begins at `anchor`. `skip` of the window's groups are delivered by now. The
     /// anchor's digest and ledgers are not used.
@@ -104,14 +108,15 @@ impl LaneState {
     pub(crate) fn advance(&mut self, step: LaneStep) {
         match step {
             LaneStep::Pad => self.rows += 1,
-            LaneStep::Row { source, at } => {
+            LaneStep::Row { source, at, has_wrapped } => {
                 self.rows += 1;
+                self.has_wrapped = has_wrapped;
                 let source = &mut self.sources[source];
                 source.rows += 1;
                 source.at = at;
             }
             LaneStep::Window { anchor, skip } => {
-                self.rows = anchor.rows;
+                (self.rows, self.has_wrapped) = (anchor.rows, anchor.has_wrapped);
                 for (source, before) in self.sources.iter_mut().zip(&anchor.sources) {
                     (source.rows, source.at) = (before.rows, before.at);
                 }

@@ -131,7 +131,8 @@ impl Chains {
             move |source: usize, at: &LaneCursor, epochs| chains.sequences(lane, source, at, epochs, &gauge)
         };
         let places = start.sources.iter().enumerate();
-        let sources = places.map(|(source, place)| open(source, &place.at, self.config.epochs(source)));
+        let epochs = |source| self.config.epochs(source).filter(|_| !start.has_wrapped);
+        let sources = places.map(|(source, place)| open(source, &place.at, epochs(source)));
         let mix = Mix::new(sources.collect::<Vec<_>>(), self.schedule.clone(), lane, lanes, start)
             .leaving_behind((0..start.sources.len()).map(|source| gauge.left_behind(lane, source).clone()));
         let mix = match pipeline.uneven {

@@ -145,13 +145,10 @@ impl Gauge {
         let mut ledger = last.ledger();
         for (lane, left_behind) in last.known_lanes().zip(&self.left_behind) {
             for (nth, left_behind) in left_behind.iter().enumerate() {
-                let behind = left_behind.lock();
-                if behind.last != Some(*last.at(lane, nth)) {
-                    continue;
-                }
+                let left_out = left_behind.lock().counted(last.own(lane), nth);
                 let (name, source) = &mut ledger.sources[nth];
-                *source += behind.left_out.all;
-                if let Some(values) = &behind.left_out.values {
+                *source += left_out.all;
+                if let Some(values) = &left_out.values {
                     let name = name.clone();
                     ledger.add_values(&name, values);
                 }

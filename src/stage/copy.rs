@@ -154,7 +154,7 @@ mod tests {
     }
 
     fn turn(number: usize, mut rows: Vec<Sequence>) -> Turn {
-        let step = LaneStep::Row { source: 0, at: LaneCursor::after(number as u64) };
+        let step = LaneStep::Row { source: 0, at: LaneCursor::after(number as u64), has_wrapped: false };
         let rows = if rows.len() == 1 { Rows::One(rows.remove(0)) } else { Rows::Many(rows) };
         Turn { rows, step, is_own: true }
     }

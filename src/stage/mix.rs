@@ -12,7 +12,7 @@ use futures::{Stream, StreamExt};
 
 use super::left_behind::LeftBehind;
 use super::turn::Turn;
-use crate::cursor::{LaneCursor, LaneState, LaneStep, Tracked};
+use crate::cursor::{LaneCursor, LaneState, LaneStep, SourceState, Tracked};
 use crate::document::Sequence;
 use crate::error::Result;
 
@@ -77,7 +77,7 @@ where
             sources: sources
                 .map(|(rows, place)| Channel {
                     rows,
-                    is_open: true,
+                    is_open: is_read(place, start),
                     count: place.rows,
                     at: place.at,
                     left_behind: LeftBehind::default(),
@@ -87,12 +87,12 @@ where
             row: start.rows * lanes as u64 + lane as u64,
             stride: lanes as u64,
             reopen: None,
-            is_wrapped: false,
+            is_wrapped: start.has_wrapped,
             ended: false,
         }
     }
 
-    /// Notes the last row's cursor in that of a source in `left_behind` when the source ends.
+    /// Notes in the `left_behind` of each source where the lane's own epochs end.
     pub(crate) fn leaving_behind(mut self, left_behind: impl IntoIterator<Item = LeftBehind>) -> Self {
         let sources = self.sources.iter_mut().zip(left_behind);
         sources.for_each(|(source, left_behind)| source.left_behind = left_behind);
@@ -123,18 +123,27 @@ where
         self.schedule.substitutes(self.row, shares).find(|&source| is_open(source))
     }
 
-    /// Begins again. Returns false if that was done before.
+    /// Notes where the lane's own epochs end.
+    fn note_end(&self) {
+        let rows = self.row / self.stride;
+        self.sources.iter().for_each(|source| source.left_behind.lock().lane_rows = Some(rows));
+    }
+
+    /// Begins again, with the sources that gave something. Returns false if that was done before.
     fn wrap(&mut self) -> bool {
         let Some(mut reopen) = self.reopen.take() else { return false };
-        // A source that gave nothing in this lane would give nothing forever.
-        let given = self.sources.iter_mut().enumerate().filter(|(_, source)| source.count > 0);
-        for (number, source) in given {
+        for (number, source) in self.sources.iter_mut().enumerate().filter(|(_, source)| source.count > 0) {
             source.rows = reopen(number, &source.at);
             source.is_open = true;
         }
         self.is_wrapped = true;
         true
     }
+}
+
+/// Whether a lane reads a source. Once it has begun again, not one that gave nothing: it would give nothing forever.
+fn is_read(source: &SourceState, lane: &LaneState) -> bool {
+    !lane.has_wrapped || source.rows > 0
 }
 
 impl<S> Stream for Mix<S>
@@ -147,6 +156,9 @@ where
         let this = self.get_mut();
         while !this.ended {
             let Some(number) = this.next_source() else {
+                if !this.is_wrapped {
+                    this.note_end();
+                }
                 this.ended = !this.wrap();
                 continue;
             };
@@ -156,7 +168,7 @@ where
                     source.count += 1;
                     source.at = cursor;
                     this.row += this.stride;
-                    let step = LaneStep::Row { source: number, at: cursor };
+                    let step = LaneStep::Row { source: number, at: cursor, has_wrapped: this.is_wrapped };
                     return Poll::Ready(Some(Ok(Turn::new(
                         sequence.of_source(Some(number as u32)),
                         step,
@@ -167,10 +179,7 @@ where
                     this.ended = true;
                     return Poll::Ready(Some(Err(error)));
                 }
-                None => {
-                    source.is_open = false;
-                    source.left_behind.lock().last = Some(source.at);
-                }
+                None => source.is_open = false,
             }
         }
         Poll::Ready(None)

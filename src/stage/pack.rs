@@ -49,8 +49,7 @@ pub struct Pack<S> {
     left_behind: LeftBehind,
     /// The column by whose values the ledger counts.
     ledger_by: Option<Arc<str>>,
-    /// Documents that the source had skipped, as the last row's cursor says, and at its end, as it says itself.
-    skipped: u64,
+    /// Documents that the source had skipped at its end, as it says itself.
     skipped_at_end: Arc<AtomicU64>,
 }
 
@@ -113,7 +112,6 @@ where
             documents: 0,
             left_behind: LeftBehind::default(),
             ledger_by: None,
-            skipped: start.all_skipped(),
             skipped_at_end: Arc::default(),
         }
     }
@@ -258,7 +256,6 @@ where
             this.meter.add_sample(work.and_then(|(_, began)| began));
             match popped {
                 Ok(Some(sequence)) => {
-                    this.skipped = sequence.cursor.all_skipped();
                     let targets = sequence.value.len().saturating_sub(1).min(this.seq_len);
                     this.meter.count(std::mem::take(&mut this.documents), targets as u64, 0);
                     return Poll::Ready(Some(Ok(sequence)));
@@ -266,10 +263,9 @@ where
                 Ok(None) if waits => return Poll::Pending,
                 Ok(None) if !this.tokens.is_open() => {
                     if !this.tokens.has_failed() {
-                        let mut left_out = this.packer.left_out();
                         let skipped = this.packer.end().all_skipped().max(this.skipped_at_end.load(Relaxed));
-                        left_out.all.skipped += skipped.saturating_sub(this.skipped);
-                        this.left_behind.lock().left_out = left_out;
+                        let mut behind = this.left_behind.lock();
+                        (behind.left_out, behind.skipped) = (this.packer.left_out(), skipped);
                     }
                     return this.tokens.end(None);
                 }
