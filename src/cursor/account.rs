@@ -48,28 +48,31 @@ impl Cursor {
         }
     }
 
-    /// Adds what a row of `lane` holds of each value.
-    #[cold]
-    pub(crate) fn add_row_values(
+    /// Adds what a row of `lane` holds of each value of the column that the ledger counts by, if there is one.
+    #[inline]
+    pub(crate) fn add_row_values<'a>(
         &mut self,
         lane: usize,
         row: RowAccount,
-        values: Vec<(Cow<'_, str>, SourceLedger)>,
+        values: impl FnOnce(&str) -> Vec<(Cow<'a, str>, SourceLedger)>,
     ) {
-        if let Some(source) = row.source {
-            self.known(lane).add_values(source, values);
+        if let Some((column, source)) = self.ledger_by.clone().zip(row.source) {
+            self.known(lane).add_values(source, values(&column));
         }
     }
 
     /// Adds what a row of `lane` holds of each value if it is made and not delivered.
-    #[cold]
-    pub(crate) fn exclude_row_values(
+    #[inline]
+    pub(crate) fn exclude_row_values<'a>(
         &mut self,
         lane: usize,
         row: RowAccount,
-        mut values: Vec<(Cow<'_, str>, SourceLedger)>,
+        values: impl FnOnce(&str) -> Vec<(Cow<'a, str>, SourceLedger)>,
     ) {
-        values.iter_mut().for_each(|(_, ledger)| *ledger = ledger.as_excluded());
-        self.add_row_values(lane, row, values);
+        self.add_row_values(lane, row, |column| {
+            let mut values = values(column);
+            values.iter_mut().for_each(|(_, ledger)| *ledger = ledger.as_excluded());
+            values
+        });
     }
 }

@@ -88,6 +88,13 @@ pub(crate) struct EntryEnd {
     pub(crate) notes: u32,
 }
 
+impl Entry {
+    /// Whether it is a document without ids that counts for every reader, whatever is held out, sampled or filtered.
+    pub(crate) fn counts_always(&self) -> bool {
+        self.text == StoredText::Skipped || self.text == StoredText::LeftOut && self.digest == COUNTED
+    }
+}
+
 impl EntryEnd {
     /// How many ids and notes there are from `begin` on.
     pub(crate) fn since(self, begin: Self) -> (usize, usize) {

@@ -41,8 +41,6 @@ pub struct Batches<S> {
     builder: BatchBuilder,
     turns: usize,
     cursor: Cursor,
-    /// The column by whose values the cursor's ledger counts.
-    ledger_by: Option<Box<str>>,
     excluded: Vec<Range<u64>>,
     /// The cursor after the last batch, if that is excluded, and who is told it at the end.
     after_excluded: Option<Arc<Cursor>>,
@@ -69,7 +67,6 @@ where
             builder: BatchBuilder::new(batch_size, pad),
             turns: 0,
             cursor: start.clone(),
-            ledger_by: start.ledger_by().map(Box::from),
             excluded: Vec::new(),
             after_excluded: None,
             excluded_end: Arc::default(),
@@ -158,37 +155,32 @@ impl<S> Batches<S> {
         self.cursor.advance(lane, turn.step);
         self.turns += 1;
         let is_excluded = self.is_excluded();
-        let Self { builder, cursor, cut, ledger_by, .. } = self;
+        let Self { builder, cursor, cut, .. } = self;
         match turn.rows {
             DealtRows::Uncopied(rows) if is_excluded => {
                 for row in rows.as_slice() {
                     let account = row.uncopied_account(builder.ahead());
                     cursor.exclude_row(lane, account, row.left_out());
-                    if let Some(column) = ledger_by {
-                        cursor.exclude_row_values(lane, account, uncopied_values(row, column, account));
-                    }
+                    cursor.exclude_row_values(lane, account, |column| uncopied_values(row, column, account));
                 }
             }
             DealtRows::Copied(block, rows) if is_excluded => {
                 for nth in rows {
                     let account = block.account(nth);
                     cursor.exclude_row(lane, account, block.left_out(nth));
-                    if let Some(column) = ledger_by {
-                        cursor.exclude_row_values(lane, account, block.values(nth, column));
-                    }
+                    cursor.exclude_row_values(lane, account, |column| block.values(nth, column));
                 }
             }
             rows => {
                 if let Cut::Turns = cut {
                     builder.expect(rows.len());
                 }
-                let mut add =
-                    |row: (Digest, RowAccount), left_out: Option<&Omitted>, builder: &BatchBuilder| {
-                        cursor.add_row(lane, row, left_out);
-                        if let Some(column) = ledger_by {
-                            cursor.add_row_values(lane, row.1, builder.values_of_last_row(column, row.1));
-                        }
-                    };
+                let mut add = |row: (Digest, RowAccount),
+                               left_out: Option<&Omitted>,
+                               builder: &BatchBuilder| {
+                    cursor.add_row(lane, row, left_out);
+                    cursor.add_row_values(lane, row.1, |column| builder.values_of_last_row(column, row.1));
+                };
                 match rows {
                     DealtRows::Uncopied(rows) => {
                         for row in rows.as_slice() {

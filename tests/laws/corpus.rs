@@ -165,10 +165,11 @@ pub(crate) fn read(builder: LoaderBuilder) -> Option<(Vec<Batch>, Ledger)> {
 /// Checks that a loader which resumes comes to the same ledger, and to the same cursor after each of the `rest`.
 pub(crate) fn goes_on(builder: LoaderBuilder, rest: &[Batch], end: &Ledger) -> Result<(), TestCaseError> {
     let (again, end_again) = read(builder).expect("it opens");
-    prop_assert_eq!(&end_again, end);
     for (again, once) in again.iter().zip(rest) {
         prop_assert_eq!(again.cursor(), once.cursor());
     }
+    prop_assert_eq!(again.len(), rest.len());
+    prop_assert_eq!(&end_again, end);
     Ok(())
 }
 

@@ -185,7 +185,7 @@ proptest! {
     fn each_document_and_each_id_is_in_one_number(
         corpora in prop::collection::vec(corpora(), 1..3), config in masked_configs(),
         (has_masks, breaks, fills) in any::<(bool, bool, bool)>(), excluded in prop::option::of(any::<prop::sample::Index>()),
-        excluded_batches in prop::option::of((0_u64..4, 1_u64..4)), at: prop::sample::Index,
+        excluded_batches in prop::option::of((0_u64..12, prop_oneof![1_u64..4, Just(1000)])), at: prop::sample::Index,
     ) {
         let directory = tempfile::tempdir().expect("a directory");
         let mut run = Run::new(directory.path(), &corpora, config, has_masks, breaks);
@@ -256,7 +256,7 @@ proptest! {
     #[test]
     fn however_a_stream_ends_it_counts_what_it_has_delivered(
         corpora in prop::collection::vec(corpora(), 1..3), config in masked_configs(), rules in rules(),
-        (has_masks, breaks) in any::<(bool, bool)>(), excluded in prop::option::of((0_u64..6, 1_u64..4)),
+        (has_masks, breaks) in any::<(bool, bool)>(), excluded in prop::option::of((0_u64..12, prop_oneof![1_u64..4, Just(1000)])),
         at: prop::sample::Index,
     ) {
         let directory = tempfile::tempdir().expect("a directory");

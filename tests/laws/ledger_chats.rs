@@ -29,13 +29,15 @@ enum Way {
 /// The longest record that is read, in bytes.
 const MOST_BYTES: usize = 400;
 
-/// A file of conversations among which records are broken, also behind the last, and a config that reads it.
+/// A file of numbered conversations, some broken records behind them, and a config that reads it.
 fn config(directory: &Path, chats: &[Chat], broken: usize, samples: Samples, mut config: Config) -> Config {
     let truncate = if config.seed.is_multiple_of(2) { Truncate::Drop } else { Truncate::Turns };
     let chat = ChatConfig { samples, truncate, ..TEMPLATES[0].chat(directory) };
     let source = written(SourceKind::Jsonl, directory, chats).with_chat(chat);
     let path = directory.join("chats.jsonl");
-    let mut text = std::fs::read_to_string(&path).expect("it was written");
+    let text = std::fs::read_to_string(&path).expect("it was written");
+    let numbered = |(number, line): (usize, &str)| format!("{{\"number\": {number}, {}\n", &line[1..]);
+    let mut text: String = text.lines().enumerate().map(numbered).collect();
     (0..broken).for_each(|_| text.push_str("{broken\n"));
     std::fs::write(&path, text).expect("it can be written");
     config.sources = vec![SourceConfig {
@@ -61,8 +63,10 @@ fn read_as(way: Way, directory: &Path, mut config: Config) -> Config {
         }
         Way::Shards | Way::Global => {
             let shards = directory.join("shards");
+            let (columns, filter) = (source.columns.clone(), source.filter.take());
             block_on(prepare(&config, &shards, |_| ())).expect("prepared");
-            config.sources = vec![SourceConfig::shards(shards.display().to_string())];
+            let source = SourceConfig::shards(shards.display().to_string());
+            config.sources = vec![SourceConfig { columns, filter, ..source }];
             if way == Way::Global {
                 (config.pipeline.shuffle, config.pipeline.window) = (ShuffleRule::Global, OrAuto::Auto);
                 config.pipeline.shuffle_splits = true;
@@ -72,12 +76,18 @@ fn read_as(way: Way, directory: &Path, mut config: Config) -> Config {
     config
 }
 
-/// How many documents all records have, and how many of them are too long: every side of a hold-out counts these.
-fn documents(chats: &[Chat], broken: usize, samples: Samples) -> (u64, u64) {
-    let is_long = |chat: &&Chat| chat.record().to_string().len() > MOST_BYTES;
-    let long = chats.iter().filter(is_long).count();
-    let others = chats.iter().filter(|chat| !is_long(chat)).map(|chat| chat.samples(samples).len().max(1));
-    ((others.sum::<usize>() + broken + long) as u64, long as u64)
+/// How many documents the records have, without those that `where` leaves out, and how many of them every side of a
+/// hold-out counts: records that are too long, and those whose columns cannot be read.
+fn documents(chats: &[Chat], broken: usize, samples: Samples, from: usize) -> (u64, u64) {
+    let numbered = |(number, chat): (usize, &Chat)| {
+        format!("{{\"number\": {number}, {}", &chat.record().to_string()[1..])
+    };
+    let is_long = |record: (usize, &Chat)| numbered(record).len() > MOST_BYTES;
+    let long = chats.iter().enumerate().filter(|record| is_long(*record)).count();
+    let others = chats.iter().enumerate().skip(from).filter(|record| !is_long(*record));
+    let others = others.map(|(_, chat)| chat.samples(samples).len().max(1));
+    let unreadable = if from > 0 { broken } else { 0 };
+    ((others.sum::<usize>() + broken + long) as u64, (long + unreadable) as u64)
 }
 
 proptest! {
@@ -87,12 +97,18 @@ proptest! {
     fn each_conversation_is_in_one_number(
         chats in chats(), broken in 0_usize..3, samples in samples(), base in configs(), holdout in 0.2..0.6_f64,
         way in prop::sample::select(vec![Way::Files, Way::Cache, Way::Shards, Way::Global]),
+        from in prop_oneof![Just(0), 1_usize..5],
     ) {
         let directory = tempfile::tempdir().expect("a directory");
-        // Token shards do not know on which side of a hold-out a record would be that cannot be read.
-        let broken = if matches!(way, Way::Shards | Way::Global) { 0 } else { broken };
+        // Without columns, a record that cannot be rendered is on one side of a hold-out; token shards do not know on which.
+        let is_stored = matches!(way, Way::Shards | Way::Global);
+        let broken = if is_stored && from == 0 { 0 } else { broken };
         let mut text = config(directory.path(), &chats, broken, samples, base);
         text.pipeline.holdout = holdout;
+        if from > 0 {
+            let source = &mut text.sources[0];
+            (source.columns, source.filter) = (vec!["number".to_owned()], Some(format!("number >= {from}")));
+        }
         let config = read_as(way, directory.path(), text.clone());
         let epochs = config.pipeline.epochs.expect("a number");
         let Some((batches, end)) = read(Loader::builder(&config)) else { return Ok(()) };
@@ -110,13 +126,14 @@ proptest! {
         prop_assert_eq!(&again, &end);
 
         // Each document is in one number of one side.
-        let (all, long) = documents(&chats, broken, samples);
+        let (all, of_both) = documents(&chats, broken, samples, from);
         let (_, held_out) = read(Loader::builder(&config).with_held_out(true)).expect("it may have no batch");
         let [end_of_one, held_out] = [&end, &held_out].map(|ledger| ledger.sources[0].1);
-        prop_assert!(end_of_one.skipped >= epochs * long && held_out.skipped >= long, "{long} {:?} {:?}", end_of_one, held_out);
+        let of_each = [end_of_one.skipped / epochs, held_out.skipped];
+        prop_assert!(of_each.iter().all(|skipped| *skipped >= of_both), "{of_both} {:?} {:?}", end_of_one, held_out);
         prop_assert_eq!(end_of_one.all_documents() % epochs, 0);
         let of_an_epoch = end_of_one.all_documents() / epochs;
-        prop_assert_eq!(of_an_epoch + held_out.all_documents(), all + long, "{:?} {:?}", end_of_one, held_out);
+        prop_assert_eq!(of_an_epoch + held_out.all_documents(), all + of_both, "{:?} {:?}", end_of_one, held_out);
 
         // Who resumes goes on counting, among the documents of a record as well.
         for batch in &batches {

@@ -169,8 +169,13 @@ fn what_wraps_counts_as_often_as_it_comes() {
 fn one_epoch_is_one_of_each_source() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = written(directory.path(), "");
-    let arguments = [&*config, "-n", "3", "--count", "--set", "source.0.epochs=2"];
-    let epochs: Vec<u64> =
-        sources(&arguments).iter().map(|source| number(&source["epoch"]["documents"])).collect();
-    assert_eq!(epochs, [90, 41]);
+    let arguments =
+        [&*config, "-n", "3", "--count", "--set", "source.0.epochs=2", "--set", "pipeline.lanes=3"];
+    for uneven in ["pad", "stop", "wrap"] {
+        let uneven = format!("pipeline.uneven={uneven}");
+        let arguments = [&arguments[..], &["--set", &uneven, "--set", "pipeline.batch_size=3"]].concat();
+        let sources = sources(&arguments);
+        let epochs: Vec<u64> = sources.iter().map(|source| number(&source["epoch"]["documents"])).collect();
+        assert_eq!(epochs, [90, 41], "{uneven}");
+    }
 }

@@ -171,12 +171,14 @@ async fn read(config: &Config, batches: Option<u64>) -> Result<(Ledger, Option<u
 /// that of its lanes.
 async fn count_all(config: &Config) -> Result<Ledger> {
     let mut config = config.clone();
-    if !is_finite(&config) {
+    let is_finite = is_finite(&config);
+    if !is_finite {
         config.pipeline.epochs = Some(1);
         config.sources.iter_mut().for_each(|source| source.epochs = None);
     }
     config.exclude.batches.clear();
-    if config.pipeline.uneven == Uneven::Stop {
+    // What wraps counts as often as it comes. In a stream without end, no lane ends before others.
+    if !is_finite || config.pipeline.uneven == Uneven::Stop {
         config.pipeline.uneven = Uneven::Pad;
     }
     config.pipeline.last = Last::Short;

@@ -11,7 +11,7 @@ use crate::budget::Lease;
 use crate::cursor::LaneCursor;
 use crate::document::{CarriedColumns, Marks, Mask, RenderedMarks, Slab, SlabContent};
 use crate::error::{Error, Result};
-use crate::segment::{COUNTED, Entry, StoredText};
+use crate::segment::{Entry, StoredText};
 use crate::shards::StoredSplit;
 use crate::source::framing::Boundary;
 use crate::source::problem::Problem;
@@ -90,26 +90,30 @@ pub(crate) fn deliver(
     cursor: &mut LaneCursor,
     group: &mut Group,
 ) -> Result<()> {
-    let is_without_ids = !matches!(document.entry.text, StoredText::Bytes(_));
-    if is_without_ids && count_without_ids(grouper, tokens, &document, cursor, group)? {
-        return Ok(());
-    }
     let StoredDocument { entry, range, split, of, sample, columns, is_filtered } = document;
     let (byte, line) = entry.start;
     let start = Boundary { byte, line };
-    if !tokens.is_delivered() && !is_drawn(grouper, split, entry, cursor) {
+    let counts_always = entry.counts_always();
+    if !counts_always && !tokens.is_delivered() && !is_drawn(grouper, split, entry, cursor) {
         return Ok(());
     }
-    let columns = match is_filtered {
+    let columns = match is_filtered && !counts_always {
         false => columns,
         true => match passing(grouper, &split, byte, columns)? {
             Some(columns) => columns,
             None => return Ok(()),
         },
     };
-    let (text_bytes, share) = (entry.text.bytes(), entry.share);
-    group.append(cursor, Item { range, text_bytes, start, share, of, sample }, columns);
-    cursor.documents += 1;
+    note_without_ids(grouper, &split, entry);
+    match entry.text {
+        StoredText::Skipped => group.skip(cursor, of, start),
+        StoredText::LeftOut => group.leave_out(cursor, of, start),
+        StoredText::Bytes(_) | StoredText::Failed => {
+            let (text_bytes, share) = (entry.text.bytes(), entry.share);
+            group.append(cursor, Item { range, text_bytes, start, share, of, sample }, columns);
+            cursor.documents += 1;
+        }
+    }
     Ok(())
 }
 
@@ -119,38 +123,7 @@ fn is_drawn(grouper: &Grouper, split: Split, entry: &Entry, cursor: &LaneCursor)
         && grouper.draws(split, cursor.epoch, entry.start.0, entry.share)
 }
 
-/// Counts a document that has no ids. Returns false for one that is delivered without them.
-#[cold]
-fn count_without_ids(
-    grouper: &Grouper,
-    tokens: &StoredSplit,
-    document: &StoredDocument<'_>,
-    cursor: &mut LaneCursor,
-    group: &mut Group,
-) -> Result<bool> {
-    let StoredDocument { entry, split, of, ref columns, is_filtered, .. } = *document;
-    let (byte, line) = entry.start;
-    let start = Boundary { byte, line };
-    if entry.text == StoredText::LeftOut {
-        let is_everybodys = tokens.is_delivered() || entry.digest == COUNTED;
-        let is_counted = is_everybodys
-            || is_drawn(grouper, split, entry, cursor)
-                && (!is_filtered || passing(grouper, &split, byte, columns.clone())?.is_some());
-        if is_counted {
-            note_without_ids(grouper, &split, entry);
-            group.leave_out(cursor, of, start);
-        }
-        return Ok(true);
-    }
-    note_without_ids(grouper, &split, entry);
-    if entry.text == StoredText::Skipped {
-        group.skip(cursor, of, start);
-        return Ok(true);
-    }
-    Ok(false)
-}
-
-/// Counts a document of token shards that has no ids. Of cached tokens, reading the text has counted it.
+/// Reports a document of token shards that has no ids. Of cached tokens, reading the text has reported it.
 #[inline]
 pub(crate) fn note_without_ids(grouper: &Grouper, split: &Split, entry: &Entry) {
     let reason = match entry.text {

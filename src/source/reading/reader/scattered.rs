@@ -16,7 +16,7 @@ use crate::cursor::LaneCursor;
 use crate::document::{Mask, NO_IDS, Slab, SlabContent};
 use crate::error::{Error, Result};
 use crate::files::Files;
-use crate::segment::{BLOCK, COUNTED, Entry, EntryEnd, HeldIds, IdsOrigin, StoredIds, StoredText};
+use crate::segment::{BLOCK, Entry, EntryEnd, HeldIds, IdsOrigin, StoredIds, StoredText};
 use crate::shards::{Piece, SegmentRange, ShardSet, StoredNotes, StoredSplit};
 use crate::source::framing::Boundary;
 use crate::source::split::Split;
@@ -211,21 +211,15 @@ impl Reader {
         let mut at = self.at;
         for (document, is_left_out) in found.iter().zip(left_out) {
             let Found { split, entry, place, .. } = document;
-            let is_left_out_if_drawn = entry.text == StoredText::LeftOut && entry.digest != COUNTED;
-            if !is_left_out_if_drawn {
-                stored::note_without_ids(&self.grouper, split, entry);
-            }
-            if matches!(entry.text, StoredText::Skipped | StoredText::LeftOut) && !is_left_out_if_drawn {
-                at.skipped += 1;
+            let is_counted = entry.counts_always()
+                || !is_left_out
+                    && self.grouper.holdout.delivers_digest(entry.digest)
+                    && self.grouper.draws(*split, at.epoch, entry.start.0, entry.share);
+            if !is_counted {
                 continue;
             }
-            let is_delivered = self.grouper.holdout.delivers_digest(entry.digest)
-                && self.grouper.draws(*split, at.epoch, entry.start.0, entry.share);
-            if !is_delivered || is_left_out {
-                continue;
-            }
-            if is_left_out_if_drawn {
-                stored::note_without_ids(&self.grouper, split, entry);
+            stored::note_without_ids(&self.grouper, split, entry);
+            if matches!(entry.text, StoredText::Skipped | StoredText::LeftOut) {
                 at.skipped += 1;
                 continue;
             }
