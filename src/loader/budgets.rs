@@ -92,8 +92,8 @@ fn shares(config: &Config, source: &Source, side: Side, world: World) -> Vec<Sha
     let waiting = ready_bytes(pipeline, pipeline.memory, world.size);
     let all = (memory - waiting) / lanes.saturating_mul(sources).max(1) - notes;
     let share = |index| {
-        let source = source.only(index);
-        let open = source.open_bytes(interleave(pipeline, side, &source));
+        let (source, indexes) = (source.only(index), source.index_bytes(index) / lanes);
+        let open = source.open_bytes(interleave(pipeline, side, &source)).saturating_add(indexes);
         let left = all.saturating_sub(open).max(all / LEAST_PART);
         Share { open: open.saturating_mul(lanes), counted: (all - left) * lanes, left }
     };

@@ -50,6 +50,11 @@ impl Source {
         held.saturating_mul(interleave)
     }
 
+    /// About how much memory source `source` takes whether its files are open or not, in bytes.
+    pub(crate) fn index_bytes(&self, source: usize) -> usize {
+        usize::try_from(self.corpus.index_bytes(source)).unwrap_or(usize::MAX)
+    }
+
     /// How many of the dealt documents are in token shards.
     pub fn stored_documents(&self) -> u64 {
         let shards = (!self.dealt.is_empty()).then(|| self.corpus.shard_set(self.first_split())).flatten();

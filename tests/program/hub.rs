@@ -15,6 +15,7 @@ mod files;
 mod layouts;
 mod models;
 mod names;
+mod tables;
 
 /// A repository of a dataset.
 const STORIES: &str = "datasets/me/stories";

@@ -140,3 +140,20 @@ fn open_files_that_take_more_than_their_part_of_the_memory_are_told_of() {
         "{said}"
     );
 }
+
+#[test]
+fn footers_that_stay_in_memory_count() {
+    let budget = |others| {
+        let of_ten = WriterProperties::builder().set_max_row_group_row_count(Some(10));
+        let directory = tempfile::tempdir().expect("a directory");
+        let bytes = parquet(&table(4000, 200, others), of_ten);
+        std::fs::write(directory.path().join("0.parquet"), bytes).expect("written");
+        let config = config("parquet", directory.path(), ByteCount::mib(128));
+        let output = run(&["bench", "loader", &config, "-n", "1", "--json", "--set", "pipeline.lanes=1"]);
+        let report: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        report["meters"]["budget_bytes"].as_u64().expect("a number of bytes")
+    };
+    let (one, many) = (budget(0), budget(40));
+    // 400 row groups of 40 more columns, some 500 bytes each.
+    assert!(many + (4 << 20) < one, "{many} and {one}");
+}

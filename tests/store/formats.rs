@@ -9,7 +9,7 @@ use millstream::{Budget, LaneCursor, Source};
 use super::corpus::{block_on, hasty, lines, open_source, serve};
 use crate::packed::Packing;
 use crate::samples;
-use crate::support::server::{Request, Server};
+use crate::support::server::{Content, Request, Server};
 use crate::support::wait::ends;
 
 /// What is read, and how.
@@ -171,4 +171,17 @@ fn of_a_table_only_the_wanted_columns_are_asked_for() {
     assert_eq!(texts(&both, &LaneCursor::default()).len(), 60_000);
     let all = bytes(&asked(&server));
     assert!(all <= case.len(), "{all} bytes were asked for of {}", case.len());
+}
+
+#[test]
+fn a_table_that_changes_after_its_footer_was_read_is_an_error() {
+    let case = Case::new("parquet");
+    let server = serve(&case.files);
+    let source = case.open(&server);
+    for (name, bytes) in &case.files {
+        server.set(name, Content::new(bytes.clone()).version("two"));
+    }
+    let read = source.documents(&LaneCursor::default()).try_collect::<Vec<_>>();
+    let error = block_on(ends(read)).expect_err("an error").to_string();
+    assert!(error.contains(" has changed since the corpus was opened: "), "{error}");
 }

@@ -270,6 +270,11 @@ impl Corpus {
         sum / files.max(1)
     }
 
+    /// About how much memory the format of source `source` takes whether its files are open or not, in bytes.
+    pub(crate) fn index_bytes(&self, source: usize) -> u64 {
+        self.formats.get(source).map_or(0, |source| source.format.index_bytes())
+    }
+
     /// How many splits of these files each of `lanes` should read side by side, at most `most`. The memory that they
     /// take is bounded, and so is their text if the config sets the length of splits.
     pub(crate) fn interleave(&self, files: Range<usize>, most: usize, lanes: usize) -> usize {

@@ -24,6 +24,7 @@ mod absent;
 mod arrow;
 mod cell;
 mod filter;
+mod footers;
 mod json;
 mod messages;
 mod page;

@@ -58,6 +58,11 @@ pub(crate) trait Format: Debug + Send + Sync {
     fn fields(&self, _: Unopened<'_>) -> Result<Vec<String>, Unread> {
         Ok(Vec::new())
     }
+
+    /// How much memory it takes to remember what files say of themselves, whether they are open or not, in bytes.
+    fn index_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// A file of an opener, for a format to open, if it reads any.

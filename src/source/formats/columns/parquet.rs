@@ -1,13 +1,12 @@
 //! Parquet: row groups are splits, or parts of splits where there are few. Only the wanted columns are read.
 //!
-//! Held in memory: one footer of each open file, the pages under way, and one short batch of rows.
+//! Held in memory: one footer of each open file and of [some closed ones](super::footers), the pages under way, and one
+//! short batch of rows.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, BufReader, Read};
 use std::ops::Range;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
@@ -20,6 +19,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetStatisticsPolicy, RowG
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::SchemaDescriptor;
 
+use super::footers::Footers;
 use super::page::PageSize;
 use super::parts::{cut_evenly, most_parts, parts, scaled};
 use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text};
@@ -53,15 +53,7 @@ const TAIL_BYTES: u64 = 8;
 #[derive(Debug)]
 pub(crate) struct ParquetFormat {
     columns: Columns,
-    footers: Mutex<Footers>,
-}
-
-/// The footers that open splits use, one for each file, and the one that was used last: where splits are opened one
-/// after the other, it serves the next.
-#[derive(Debug, Default)]
-struct Footers {
-    open: HashMap<PathBuf, Weak<Footer>>,
-    last: Option<Arc<Footer>>,
+    footers: Mutex<Footers<Footer>>,
 }
 
 /// The wanted columns in a file's footer.
@@ -87,17 +79,16 @@ impl ParquetFormat {
         Self { columns, footers: Mutex::default() }
     }
 
+    fn footers(&self) -> MutexGuard<'_, Footers<Footer>> {
+        self.footers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn footer(&self, stored: &Arc<dyn Stored>) -> Result<Arc<Footer>, Unread> {
-        let footers = || self.footers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(footer) = footers().open.get(stored.path()).and_then(Weak::upgrade) {
+        if let Some(footer) = self.footers().get(stored.path()) {
             return Ok(footer);
         }
-        let footer = Arc::new(Footer::read(stored, &self.columns)?);
-        let mut footers = footers();
-        footers.open.retain(|_, footer| footer.strong_count() > 0);
-        footers.open.insert(stored.path().to_owned(), Arc::downgrade(&footer));
-        footers.last = Some(footer.clone());
-        Ok(footer)
+        let footer = Footer::read(stored, &self.columns)?;
+        Ok(self.footers().add(stored.path(), footer))
     }
 }
 
@@ -202,6 +193,7 @@ impl Format for ParquetFormat {
         let (footer, len, is_local) = (footer(&*stored)?, stored.len(), stored.is_local());
         let Ok(table) = Unread::split(self.footer(&stored))? else { return Ok(Layout::Whole.into()) };
         self.columns.check(stored.path(), table.metadata.schema())?;
+        let opening = if self.footers().keep(&table, table.bytes()) { 0..0 } else { footer };
         let rows = table.rows();
         // Few row groups are cut too. In a store, each part would fetch the whole row group.
         let first = table.first_pages(&*stored);
@@ -220,7 +212,7 @@ impl Format for ParquetFormat {
             table.places[groups].iter().flatten().cloned().collect()
         };
         let held = first.held.saturating_add(table.held(cuts.len() as u64 + 1, split_size));
-        Ok(Laid { layout: Layout::Cuts(Cuts::new(cuts).stored(footer, of_split)), held })
+        Ok(Laid { layout: Layout::Cuts(Cuts::new(cuts).stored(opening, of_split)), held })
     }
 
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
@@ -235,6 +227,10 @@ impl Format for ParquetFormat {
     fn fields(&self, file: Unopened<'_>) -> Result<Vec<String>, Unread> {
         let footer = self.footer(&file.stored()?)?;
         Ok(names_of_text(footer.metadata.schema().fields(), ""))
+    }
+
+    fn index_bytes(&self) -> u64 {
+        self.footers().bytes()
     }
 }
 
@@ -327,7 +323,12 @@ impl Footer {
     /// How much memory the footer takes for each of the file's `splits` that may be open at once, in bytes.
     fn held(&self, splits: u64, split_size: &SplitSize) -> u64 {
         let open = (MOST_OPEN / split_size.files.max(1)).clamp(1, splits);
-        self.metadata.metadata().memory_size() as u64 / open
+        self.bytes() / open
+    }
+
+    /// About how much memory it takes, in bytes.
+    fn bytes(&self) -> u64 {
+        self.metadata.metadata().memory_size() as u64
     }
 }
 
