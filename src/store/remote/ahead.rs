@@ -360,14 +360,17 @@ impl Ahead {
         }
     }
 
-    /// Returns the unplanned piece if it has the byte `at`, and otherwise requests another in its place.
+    /// Returns the unplanned piece if it has the byte `at`, and otherwise requests another in its place. At the end of a
+    /// file it begins earlier: what is there says where the rest is, and that is mostly nearby.
     fn loose(&mut self, runtime: &Handle, file: u32, object: &Arc<Object>, at: u64, n: u64) -> FetchPiece {
         let before = match self.loose.take() {
             Some(loose) if loose.has(file, at) => return loose,
             before => before.filter(|before| before.of.file == file && before.range.end == at),
         };
+        let is_first = before.is_none();
         let len = before.map_or(LEAST_LOOSE, |before| 2 * before.len()).max(n).min(self.block);
-        let range = at..object.len.min(at + len);
+        let begin = if is_first { at.min(object.len.saturating_sub(len)) } else { at };
+        let range = begin..object.len.min(begin + len);
         FetchPiece::ask(runtime, object.clone(), Planned { turn: self.at, file, range: range.clone() }, range)
     }
 

@@ -284,12 +284,14 @@ impl FirstPages {
             [column.num_values(), column.uncompressed_size(), column.compressed_size()]
                 .map(|n| u64::try_from(n).unwrap_or(0));
         let usual = |held_bytes: u64| PageSize { held: held_bytes, stored: scaled(held_bytes, held, stored) };
+        // Looked at before the dictionary: it is nearer to the footer, which was read just now.
+        let page = PageSize::look(file, column.data_page_offset());
         let dictionary = column.dictionary_page_offset().map_or(PageSize::default(), |at| {
             let len = u64::try_from(column.data_page_offset().saturating_sub(at)).unwrap_or(0);
             PageSize::look(file, at).unwrap_or_else(|| usual(scaled(len, stored, held)))
         });
         let usual = usual(scaled(PAGE_ROWS, rows, held).max(PAGE_BYTES).min(held));
-        let page = PageSize::look(file, column.data_page_offset()).unwrap_or(usual).max(usual);
+        let page = page.unwrap_or(usual).max(usual);
         Self {
             stored: page.stored.saturating_add(dictionary.stored),
             held: page.held.saturating_add(dictionary.held),
