@@ -119,6 +119,35 @@ fn values_of_a_column_have_a_table_of_their_own() {
     assert!(refused.contains("pipeline.ledger_by: no source has the column \"lang\""), "{refused}");
 }
 
+#[test]
+fn no_cell_of_a_table_is_blank_for_a_value_or_a_source() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = written(directory.path(), "epochs = 1");
+    let records = directory.path().join("c.jsonl");
+    let langs = ["\"\"", "\" \"", "\"en\"", "\" en\"", "1", "\"1\""];
+    let record = |lang: &str| format!("{{\"text\": \"some words\", \"lang\": {lang}}}\n");
+    std::fs::write(&records, langs.map(record).concat()).expect("a file");
+    let source = format!(
+        "source.1={{ kind = 'jsonl', field = 'text', paths = ['{}'], columns = ['lang'] }}",
+        records.display()
+    );
+    let arguments = ["ledger", &config, "--set", &source, "--set", "pipeline.ledger_by=lang"];
+    let table = text(&arguments);
+    let (head, by_value) = table.split_once("\n\n").expect("two tables");
+    assert!(head.lines().next().is_some_and(|head| head.ends_with("  source 0  source 1")), "{table}");
+    let mut begins: Vec<&str> =
+        by_value.lines().map(|line| line.split("  ").next().unwrap_or_default()).collect();
+    begins.sort_unstable();
+    assert_eq!(begins, ["\" \"", "\" en\"", "\"\"", "1", "en", "lang", "none"], "{table}");
+    // For scripts they are as they are.
+    let printed: Value = serde_json::from_str(&text(&[&arguments[..], &["--json"]].concat())).expect("JSON");
+    let values = printed["values"].as_array().into_iter().flatten();
+    let mut values: Vec<&str> = values.filter_map(|value| value["value"].as_str()).collect();
+    values.sort_unstable();
+    assert_eq!(values, ["", " ", " en", "1", "en", "none"]);
+    assert_eq!(printed["padding_of_no_source"].as_u64().map(|targets| targets % 16), Some(0), "{printed}");
+}
+
 /// A source's documents and ids, with those of a row that a count adds.
 fn with(source: &Value, row: &str) -> [u64; 2] {
     ["documents", "ids"].map(|key| number(&source[key]) + number(&source[row][key]))

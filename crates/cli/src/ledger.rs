@@ -8,7 +8,7 @@ use futures::StreamExt;
 use serde::Serialize;
 
 use super::failure::Failure;
-use super::settings::Settings;
+use super::settings::{self, Settings};
 use super::words::count;
 use super::{RunConfig, Written, print_json, print_line, progress, table};
 #[cfg(feature = "train")]
@@ -71,7 +71,7 @@ pub(super) struct Shown {
     has_ended: bool,
     sources: Vec<ShownSource>,
     /// Targets that are missing in rows of padding, which no source made.
-    padding_rows: u64,
+    padding_of_no_source: u64,
     /// The column by whose values the ledger counts, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     ledger_by: Option<String>,
@@ -118,6 +118,11 @@ impl Numbers {
 /// All documents and ids of a ledger, whatever became of them.
 fn whole(ledger: &SourceLedger) -> LeftOut {
     LeftOut { documents: ledger.all_documents(), ids: ledger.ids() }
+}
+
+/// Whether a source has no name: it is called by its number.
+fn is_number(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 pub(super) async fn run(args: LedgerArgs, json: bool) -> Result<(), Failure> {
@@ -200,6 +205,9 @@ fn is_finite(config: &Config) -> bool {
 async fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Failure> {
     if args.batches.is_some() {
         return Err(Failure::usage("--batches", "a run's ledger covers all of its batches; leave it out"));
+    }
+    for setting in args.settings.all() {
+        settings::moved_paths(setting).map_err(|problem| Failure::usage("--set", problem))?;
     }
     let directory = millstream_train::RunDirectory::open(&args.of)?;
     let mut config = directory.adapt(directory.config(args.settings.all())?).data;
@@ -294,7 +302,7 @@ impl Shown {
             values: by_value::values(&ledger, all.as_ref()),
             ledger_by: column.map(str::to_owned),
             sources: ledger.sources.into_iter().map(source).collect(),
-            padding_rows: ledger.padding,
+            padding_of_no_source: ledger.padding,
         }
     }
 
@@ -331,7 +339,10 @@ impl Shown {
     pub(super) fn rows(&self) -> Vec<Vec<String>> {
         let reached =
             self.batches.map_or_else(|| "all batches".to_owned(), |batches| count(batches, "batch"));
-        let head = self.sources.iter().map(|source| source.name.clone());
+        let head = self.sources.iter().map(|source| match is_number(&source.name) {
+            true => format!("source {}", source.name),
+            false => source.name.clone(),
+        });
         let mut rows: Vec<Vec<String>> = vec![std::iter::once(reached).chain(head).collect()];
         let mut row = |name: &str, is_shown: bool, number: &dyn Fn(&ShownSource) -> Option<u64>| {
             let numbers: Vec<Option<u64>> = self.sources.iter().map(number).collect();
@@ -359,8 +370,8 @@ impl Shown {
         row("ids not yet reached", false, &|source| ids(source.not_reached));
         row("ids of one epoch", false, &|source| ids(source.epoch));
         row("padding", true, &|source| Some(source.padding));
-        if self.padding_rows > 0 {
-            rows.push(vec!["padding in rows of no source".to_owned(), self.padding_rows.to_string()]);
+        if self.padding_of_no_source > 0 {
+            rows.push(vec!["padding in rows of no source".to_owned(), self.padding_of_no_source.to_string()]);
         }
         rows
     }

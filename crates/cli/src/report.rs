@@ -40,7 +40,7 @@ The page is one file, which opens without a network. A run that still goes on is
 
 --check makes batches again, from one cursor of the run's trail to the next, and compares what each lane delivered.
 Files that are gone or cannot be read are marked; only --check needs them.
-Exit codes: 0, and 1 if batches differ or on a failure.";
+Exit codes: 0 done, 1 batches differ or a failure, 2 wrong usage, 141 the reader of the output is gone.";
 
 /// How many rows of a long table the terminal and the page show.
 const SHOWN: usize = 20;

@@ -7,12 +7,14 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 
-use super::failure::FAILED;
 use super::steps::{self, Steps};
 use super::words::count;
 use super::{print_json, print_line, progress, settings};
 use millstream::Result;
 use millstream::when::{Asked, Found, Place, Search};
+
+/// The exit code if the run was not trained on the document. A failure has another.
+const NOT_TRAINED_ON: u8 = 3;
 
 pub(super) const HELP: &str = "\
 Example: in which steps was the run in runs/first trained on the document on line 120 of a file?
@@ -27,7 +29,8 @@ Each place is a line: the step, counted from 1; the batch and the epoch, counted
 where to where in it. Only the batches around the document are read again: the run's trail of cursors (cursors.jsonl,
 train.trail_every) tells where it was read. Without a trail, all batches are read.
 
-Exit codes: 0 it was trained on, 1 it was not, and the output says why.";
+Exit codes: 0 it was trained on, 3 it was not, and the output says why, 1 failed, 2 wrong usage, 141 the reader of the
+output is gone.";
 
 #[derive(Debug, Args)]
 pub(super) struct WhenArgs {
@@ -81,7 +84,7 @@ pub(super) async fn run(args: WhenArgs, json: bool) -> Result<ExitCode> {
     let found = found.await?;
     drop(slow);
     print(&asked, &found, &steps, json)?;
-    Ok(if found.found.is_empty() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    Ok(if found.found.is_empty() { ExitCode::from(NOT_TRAINED_ON) } else { ExitCode::SUCCESS })
 }
 
 /// The path and the line of a document.

@@ -1,5 +1,7 @@
 //! Numbers of things and dates, for people.
 
+use std::borrow::Cow;
+
 /// "1 row", "2 rows".
 pub(super) fn count(number: u64, noun: &str) -> String {
     match number {
@@ -18,6 +20,12 @@ pub(super) fn bytes(bytes: u64) -> String {
     }
 }
 
+/// The value of a column in a table: in quotes where it would be a blank cell, or does not show its ends.
+pub(super) fn value(value: &str) -> Cow<'_, str> {
+    let is_plain = !value.is_empty() && value.trim() == value && !value.starts_with('"');
+    if is_plain { value.into() } else { format!("{value:?}").into() }
+}
+
 /// Today's date, such as `2026-11-28`, by the clock of UTC.
 #[cfg(feature = "train")]
 pub(super) fn today() -> String {
@@ -27,6 +35,12 @@ pub(super) fn today() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_that_shows_nothing_has_quotes() {
+        let shown = ["en", "two words", "", " ", "en ", "\"en\""].map(value);
+        assert_eq!(shown, ["en", "two words", "\"\"", "\" \"", "\"en \"", "\"\\\"en\\\"\""]);
+    }
 
     #[test]
     fn one_of_a_thing_has_no_plural() {

@@ -184,7 +184,9 @@ fn a_corpus_that_has_moved_is_read_where_it_is() {
         let said = project.fail(&[command, &moved].concat());
         assert!(said.contains("lines.files"), "{said}");
     }
-    for command in [&line[..], &["report", "run", "--data"]] {
+    for command in
+        [&line[..], &["report", "run", "--data"], &["ledger", "run"], &["ledger", "run", "--count"]]
+    {
         let output = project.program(&[command, &["--set", "pipeline.batch_size=8"]].concat()).output();
         let output = output.expect("it runs");
         assert_eq!(output.status.code(), Some(2), "{}", super::said(&output));
@@ -268,6 +270,17 @@ fn a_stretch_of_two_configs_is_made_again() {
     assert_eq!((code, &check["batches"], &check["of_batches"]), (Some(0), &json!(80), &json!(80)), "{check}");
 }
 
+#[test]
+fn batches_that_are_left_out_are_not_made_again() {
+    let project = trained();
+    let settings = ["train.steps=70", "exclude.batches=[[62, 64], [68, 69]]"];
+    project.succeed(&["train", "--resume", "run", "--set", settings[0], "--set", settings[1]]);
+    let (code, data) = data(&project, &["--check", "-n", "1000"]);
+    let check = &data["check"];
+    assert_eq!((code, &data["batches"]), (Some(0), &json!(73)), "{check}");
+    assert_eq!((&check["batches"], &check["of_batches"]), (&json!(70), &json!(70)), "{check}");
+}
+
 /// The lines of the run's trail.
 fn trail(project: &Project) -> Vec<Value> {
     let text = std::fs::read_to_string(project.path("run/cursors.jsonl")).expect("a trail");
@@ -347,6 +360,7 @@ fn options_that_do_not_fit_are_refused() {
     for (arguments, expected) in [
         (&["report", "run", "run", "--data"][..], "--data: it shows what one run read; name only one"),
         (&["report", "run", "--check"], "--data"),
+        (&["ledger", "run", "--batches", "5"], "--batches: a run's ledger covers all of its batches"),
     ] {
         let output = project.program(arguments).output().expect("it runs");
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));

@@ -93,7 +93,7 @@ fn a_document_that_was_not_trained_on_has_a_reason() {
     let (path, line) = held_out.keys().next().expect("a held-out document");
     let (code, found) = when(&project, &format!("{path}:{line}"));
     let reason = found["reason"].as_str().expect("a reason");
-    assert!(code == Some(1) && reason.contains("held out"), "{found}");
+    assert!(code == Some(3) && reason.contains("held out"), "{found}");
     assert_eq!((&found["found"], &found["read_batches"]), (&json!([]), &json!(0)));
 
     let is_later = |line: &u64| {
@@ -103,7 +103,7 @@ fn a_document_that_was_not_trained_on_has_a_reason() {
     let line = (1..200).find(is_later).expect("a document that the run has not reached");
     let (code, found) = when(&project, &format!("{path}:{line}"));
     let reason = found["reason"].as_str().expect("a reason");
-    assert!(code == Some(1) && reason.contains("the run has not reached it in its 60 batches"), "{found}");
+    assert!(code == Some(3) && reason.contains("the run has not reached it in its 60 batches"), "{found}");
 
     for (document, expected) in [
         ("corpus/2.text:1", "--document: corpus/2.text is not a file of the run; did you mean corpus/2.txt"),
@@ -115,6 +115,14 @@ fn a_document_that_was_not_trained_on_has_a_reason() {
     ] {
         let said = project.fail(&["when", "run", "--document", document]);
         assert!(said.contains(expected), "{said}");
+    }
+    // A script tells the answer from a failure by its code.
+    for (command, codes) in
+        [("when", "0 it was trained on, 3 it was not"), ("report", "0 done, 1 batches differ")]
+    {
+        let help = project.program(&[command, "-h"]).output().expect("it runs");
+        let help = String::from_utf8(help.stdout).expect("text");
+        assert!(help.contains(codes) && help.contains("2 wrong usage"), "{help}");
     }
     let said = project.fail(&["when", "corpus", "--document", "2.txt:1"]);
     assert!(said.contains("this is not a run's directory"), "{said}");

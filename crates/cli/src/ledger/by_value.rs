@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Numbers, whole};
+use crate::words::value as value_in_words;
 use millstream::cursor::{Ledger, LeftOut, SourceLedger};
 
 /// What became of the documents and ids of a source that have a value.
@@ -71,7 +72,7 @@ pub(super) fn rows(column: &str, values: &[ShownValue]) -> Vec<Vec<String>> {
     let head = words(column, "source").into_iter().chain(shown.iter().map(|(name, _)| (*name).to_owned()));
     let row = |value: &ShownValue| {
         let numbers = shown.iter().map(|(_, number)| number(value).to_string());
-        words(&value.value, &value.source).into_iter().chain(numbers).collect()
+        words(&value_in_words(&value.value), &value.source).into_iter().chain(numbers).collect()
     };
     std::iter::once(head.collect()).chain(values.iter().map(row)).collect()
 }

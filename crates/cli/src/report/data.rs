@@ -6,6 +6,7 @@
 //! - `tables`: all of it as tables with titles
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -118,7 +119,7 @@ struct Read {
 /// Batches that were made again.
 #[derive(Debug, Serialize)]
 struct Check {
-    /// How many batches of how many were made again.
+    /// How many batches of how many were made again. Those that the run has left out are in neither number.
     batches: u64,
     of_batches: u64,
     /// How many lanes of how many were compared.
@@ -178,6 +179,7 @@ impl Check {
     /// `changes` is how the files have changed.
     async fn make(run: Run, batches: u64, places: usize, changes: Option<&str>) -> Result<Self> {
         let slow = progress::slow("making batches again");
+        let excluded = run.excluded_batches();
         let made = async {
             let replay = Replay::open(run).await?;
             let made = replay.check(places, |made, of| slow.detail(|| format!("{made} of {of}"))).await?;
@@ -199,9 +201,13 @@ impl Check {
         };
         // What differs is seen first.
         stretches.sort_by_key(|checked| (checked.difference.is_none(), checked.from));
+        let delivered = |from: u64, to: u64| {
+            let within = |range: &Range<u64>| range.end.min(to).saturating_sub(range.start.max(from));
+            to - from - excluded.iter().map(within).sum::<u64>()
+        };
         Ok(Self {
-            batches: stretches.iter().map(|checked| checked.to - checked.from).sum(),
-            of_batches: batches.max(last),
+            batches: stretches.iter().map(|checked| delivered(checked.from, checked.to)).sum(),
+            of_batches: delivered(0, batches.max(last)),
             lanes,
             of_lanes,
             is_same: stretches.iter().all(|checked| checked.difference.is_none()),

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::chart::means_by_value;
 use super::unit::{Kind, short};
 use crate::ledger::Shown;
+use crate::words::value as shown;
 
 /// The figures of a run up to its last logged line.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -180,7 +181,7 @@ pub(super) fn table_by_value(runs: &[Figures]) -> Vec<Vec<String>> {
             rows.extend(values.iter().map(|(value, losses)| {
                 let change = losses.change.map_or_else(String::new, signed);
                 let (loss, validation) = (number(losses.loss), number(losses.validation_loss));
-                vec![figures.run.clone(), name.clone(), value.clone(), loss, change, validation]
+                vec![figures.run.clone(), name.clone(), shown(value).into_owned(), loss, change, validation]
             }));
         }
     }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Receipt, Share, Source, part};
 use crate::report::unit::Kind;
-use crate::words::{bytes, count};
+use crate::words::{bytes, count, value as shown};
 use millstream::replay::Checked;
 
 /// A table with a title. Its first row has the heads, if it has any.
@@ -51,9 +51,9 @@ impl Receipt {
             is_words: false,
         });
         let values = self.values.values.iter().map(|(name, values)| {
-            let rows = values
-                .iter()
-                .map(|(value, &Share { ids, share })| vec![value.clone(), ids.to_string(), percent(share)]);
+            let rows = values.iter().map(|(value, &Share { ids, share })| {
+                vec![shown(value).into_owned(), ids.to_string(), percent(share)]
+            });
             let some = match self.values.values_batches {
                 batches if batches == self.batches => String::new(),
                 batches => format!(", of the first {}", count(batches, "batch")),
