@@ -25,6 +25,11 @@ pub(crate) use codec::{Codec, DetectedCodec, HEAD_BYTES, UnreadKind, ZSTD_WINDOW
 use lines::Lines;
 pub use listing::{Changes, Listing, Renamed, Resized};
 
+/// The length of a block of text of which samples consist, in bytes, and how many are read of a source's local files: all
+/// of them if there are fewer.
+pub(crate) const SAMPLE_BLOCK: u64 = 16 << 10;
+pub(crate) const SAMPLE_BLOCKS: u64 = 1024;
+
 /// Where a document begins.
 ///
 /// Positions are equal if file and byte are: a resumed run may count lines from another place.

@@ -45,6 +45,7 @@ pub(crate) use chains::interleave;
 pub use check::{Checked, CheckedSource, CheckedTask, CheckedTokenizer, check};
 pub use custom::{DocumentStream, SequenceStream, TokenStream};
 pub use fingerprint::explain;
+pub(crate) use fingerprint::{is_of_files, listing};
 use gauge::Gauge;
 pub use gauge::Watch;
 pub use resolve::stay_at_commits;
@@ -160,7 +161,7 @@ impl Loader {
     /// Returns the listing of the files that are read. Save it beside the cursors: it later tells which files have
     /// changed.
     pub fn listing(&self) -> Listing {
-        Listing::new(self.start.sources(), self.source.files())
+        self.source.listing(self.start.sources())
     }
 
     pub(crate) fn source(&self) -> &Source {

@@ -4,18 +4,24 @@
 //! config; the files are where the last session has them. [`Replay::check`] proves by it that the files still give the
 //! batches that the run was trained on: between two cursors of its trail, the digest of what each lane delivers must be
 //! the later cursor's. Held in memory: the trail.
+//!
+//! - `files`: the run's files, listed once, and how they differ from those that the run has read
 
 use std::ops::Range;
 
 use futures::StreamExt;
 use serde::Serialize;
 
-use crate::config::{Config, ExcludeConfig, SourceConfig, SourceKind, names};
+use crate::config::{Config, SourceConfig, names};
 use crate::cursor::{Cursor, Event, LaneState};
-use crate::error::{Error, Result};
-use crate::files::File;
-use crate::loader::{Loader, resolved_with, stay_at_commits};
+use crate::error::Result;
+use crate::files::Listing;
+use crate::loader::Loader;
 use crate::source::Source;
+
+mod files;
+
+pub use files::{LONGEST_SILENCE, Listed, RunFiles, refused};
 
 /// What a run leaves that its batches follow from.
 #[derive(Clone, Debug)]
@@ -26,6 +32,8 @@ pub struct Run {
     pub trail: Vec<Cursor>,
     /// How many batches it has trained on, excluded ones included.
     pub batches: u64,
+    /// The listing of the files that it has read, if there is one.
+    pub files: Option<Listing>,
 }
 
 /// A part of a run that has one config.
@@ -70,42 +78,6 @@ pub struct Checked {
     pub difference: Option<String>,
 }
 
-/// A source of a run, and its files as they are now.
-#[derive(Debug)]
-pub struct Listed {
-    /// Its name.
-    pub name: String,
-    /// The format of its files.
-    pub kind: SourceKind,
-    /// Its files, or why they cannot be listed.
-    pub files: Result<Vec<File>>,
-}
-
-/// How long a store may be silent while its files are listed, in seconds.
-const LONGEST_SILENCE: f64 = 20.0;
-
-/// Lists the files of each source of a run by itself, as the run's last session reads them. Files number the sources as
-/// they come.
-///
-/// # Errors
-/// [`Error::Config`] if `mixture.by` does not fit the sources.
-pub async fn list(run: &Run) -> Result<Vec<Listed>> {
-    if let Some(last) = run.trail.last() {
-        stay_at_commits(last);
-    }
-    let config = run.sessions.last().map(|session| session.config.clone()).unwrap_or_default();
-    let (mut config, mut listed) = (config.with_sources_by_value()?, Vec::new());
-    config.store.deadline = config.store.deadline.min(LONGEST_SILENCE);
-    for (number, (name, source)) in names(&config.sources).into_iter().zip(&config.sources).enumerate() {
-        let alone = Config { sources: vec![source.clone()], ..config.clone() };
-        let files = Source::from_config(&alone).await.map(|source| source.quiet().files().to_vec());
-        let files =
-            files.map(|files| files.into_iter().map(|file| File { source: number, ..file }).collect());
-        listed.push(Listed { name, kind: source.kind, files });
-    }
-    Ok(listed)
-}
-
 /// A run, and its files.
 #[derive(Debug)]
 pub struct Replay {
@@ -116,30 +88,12 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Lists the files of a run, as its last session reads them.
+    /// Lists the files of a run, as its last session reads them, and opens them.
     ///
     /// # Errors
-    /// Those of opening a [`Source`]; [`Error::Config`] if the run has no session.
-    pub async fn open(mut run: Run) -> Result<Self> {
-        for session in &mut run.sessions {
-            session.config = session.config.clone().with_sources_by_value()?;
-        }
-        let Some(Session { config, .. }) = run.sessions.last() else {
-            return Err(Error::config("run", "it has no session"));
-        };
-        let mut config = config.clone();
-        // One process makes the batches of all ranks.
-        (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(1));
-        config.exclude = ExcludeConfig::default();
-        if let Some(last) = run.trail.last() {
-            stay_at_commits(last);
-            run.batches = run.batches.max(last.batch());
-        }
-        let source = Source::from_config(&config).await?.quiet();
-        let config = resolved_with(config, &source, run.trail.first());
-        let mut replay = Self { run, config, source };
-        replay.join_sessions();
-        Ok(replay)
+    /// Those of opening a [`Source`]; [`Error::Config`](crate::Error::Config) if the run has no session.
+    pub async fn open(run: Run) -> Result<Self> {
+        RunFiles::list(run).await?.open().await
     }
 
     /// Makes one of neighbouring sessions whose configs make the same batches.
@@ -258,21 +212,41 @@ impl Replay {
     /// A loader of this config that goes on after a cursor, or from the start.
     ///
     /// # Errors
-    /// Those of [`Loader::resume`]: also at the start, if the files are not those that the run has read.
+    /// Those of [`Loader::resume`]: also at the start, if the files are not those that the run has read. The error names
+    /// them.
     pub(crate) async fn opened(&self, config: &Config, cursor: Option<Cursor>) -> Result<Loader> {
         let is_start = cursor.is_none();
-        let open = async |cursor| match cursor {
-            Some(cursor) => Loader::builder(config).with_cursor(cursor).open().await,
-            None => Loader::open(config).await,
-        };
-        let loader = open(cursor).await?;
+        let loader = self.open_at(config, cursor).await?;
         if let Some(first) = self.run.trail.first().filter(|_| is_start)
             && first.fingerprint() != loader.start().fingerprint()
         {
             // If the stream has become another one, the cursor is refused.
-            open(Some(first.clone())).await?;
+            self.open_at(config, Some(first.clone())).await?;
         }
         Ok(loader)
+    }
+
+    async fn open_at(&self, config: &Config, cursor: Option<Cursor>) -> Result<Loader> {
+        let mut builder = Loader::builder(config).with_source(self.source_of(config));
+        if let Some(cursor) = cursor {
+            builder = builder.with_cursor(cursor);
+        }
+        match builder.open().await {
+            Ok(loader) => Ok(loader),
+            Err(error) => {
+                let was = self.run.files.as_ref();
+                Err(files::refused_with(error, was, &self.config, Some(&self.source)).await)
+            }
+        }
+    }
+
+    /// The open sources, if this config has the same ones; how much of each is read does not matter.
+    fn source_of(&self, config: &Config) -> Option<Source> {
+        let sources = |config: &Config| -> Vec<SourceConfig> {
+            let plain = |source| SourceConfig { weight: None, epochs: None, ..source };
+            config.seeded_sources().into_iter().map(plain).collect()
+        };
+        (sources(config) == sources(&self.config)).then(|| self.source.clone())
     }
 }
 

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::atomic::write_atomically;
 use crate::bounded;
-use crate::error::{Error, Result};
-use crate::files::Files;
+use crate::error::{Error, Result, Unit};
+use crate::files::{File as CorpusFile, Files, Location};
 use crate::segment::{EXTENSION, IdsOrigin, Segment, SegmentWriter, Width};
 use crate::store::{Cancellable, FileOpener, Stored, Stores};
 
@@ -152,6 +152,26 @@ impl Shards {
 
     pub(crate) fn remote(&self) -> &[PlacedFile] {
         &self.remote
+    }
+
+    /// The files that are read, as those of source `source`: on this machine the manifest and the segments, in a store the
+    /// segments.
+    pub(crate) fn files(&self, source: usize) -> Vec<CorpusFile> {
+        let local = |path: PathBuf, len| {
+            let location = Location::Path(path);
+            CorpusFile { location, len, etag: None, source, unit: Unit::Byte }
+        };
+        let manifest = self.place.directory().map(|directory| directory.join(MANIFEST));
+        let manifest = manifest.map(|path| {
+            let len = path.metadata().map_or(0, |metadata| metadata.len());
+            local(path, len)
+        });
+        let segments = self.segments.iter().map(|segment| local(segment.path().to_owned(), segment.len()));
+        manifest
+            .into_iter()
+            .chain(segments)
+            .chain(self.remote.iter().map(|file| file.in_source(source)))
+            .collect()
     }
 
     pub(crate) fn tokens(&self, number: u32) -> Option<&StoredSplit> {

@@ -17,6 +17,7 @@
 //! | floor | what |
 //! |---|---|
 //! | `facts`, `record`, `places`, `describe` | the facts about a source that the rest of the crate asks for; single records, read again; where documents stand in files and epochs; descriptions of paths |
+//! | `listed` | the sources with their files, before any file is opened |
 //! | `reading` | a lane: from its splits to documents with their cursors |
 //! | `lane` | the part of a corpus that a stream reads |
 //! | `catalog` | paths, dataset directories, files and their splits, how splits are dealt, the hold-out |
@@ -58,6 +59,7 @@ mod interleave;
 mod json_path;
 mod lane;
 mod layout;
+mod listed;
 mod places;
 mod problem;
 mod reading;
@@ -76,6 +78,7 @@ pub use describe::{RecordsFound, extension, recognize};
 pub(crate) use excerpt::{excerpt, listed};
 pub(crate) use formats::mds::TokenShard;
 pub use lane::Lane;
+pub(crate) use listed::SourceList;
 pub(crate) use places::{EpochPlace, Fate, Named, UpTo};
 pub(crate) use reading::documents::AHEAD;
 pub use reading::documents::Documents;
@@ -83,6 +86,7 @@ pub(crate) use reading::splits::{LeftOutDocument, SplitDocument, SplitItem, Spli
 pub(crate) use rendering::Rendering;
 
 use catalog::corpus::Corpus;
+use catalog::resolved::Resolved;
 use catalog::{paths, resolved};
 use reading::cached::CachedTokens;
 use reading::documents::SLABS;
@@ -183,10 +187,20 @@ impl Source {
         tasks::can_block(threads::LEAST).await?;
         let stores = Arc::new(Stores::new(store));
         let sources = resolved::resolve(sources, &stores).await?;
+        let files = paths::files(&sources, &stores).await?;
+        Self::of_files(sources, files, tokenizer, stores).await
+    }
+
+    /// Opens the files of these sources.
+    async fn of_files(
+        sources: Vec<Resolved>,
+        files: Files,
+        tokenizer: &TokenizerConfig,
+        stores: Arc<Stores>,
+    ) -> Result<Self> {
         let renderings = resolved::renderings(&sources, tokenizer).await?;
         // Dropping this future stops the reads on blocking threads.
         let (_cancel, cancellable) = CancelToken::new();
-        let files = paths::files(&sources, &stores).await?;
         let corpus = Arc::new(Corpus::new(files, sources, renderings, stores, &cancellable).await?);
         let dealt = 0..corpus.files.len();
         Ok(Self { dealt, corpus, ..Self::custom() })

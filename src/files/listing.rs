@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{File, Location, places};
+use super::{File, Location, SAMPLE_BLOCK, SAMPLE_BLOCKS, places};
 use crate::atomic::write_atomically;
 use crate::error::{Error, Result, Unit};
 
@@ -46,6 +46,9 @@ struct ListedFile {
     bytes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     etag: Option<String>,
+    /// A digest of samples of a local file's text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    samples: Option<String>,
 }
 
 /// The differences between two listings. It prints the first few files of each kind. Its paths are meant for people:
@@ -62,6 +65,9 @@ pub struct Changes {
     pub resized: Vec<Resized>,
     /// Paths whose files a store calls by another etag, at the same length.
     pub rewritten: Vec<String>,
+    /// Paths of local files that have another text, at the same length, as far as samples tell: they are all of a source's
+    /// text up to 16 MiB, and of more so much, spread evenly.
+    pub edited: Vec<String>,
 }
 
 /// A path that has gone, and a new one whose file has the same length: probably the same file.
@@ -92,8 +98,20 @@ impl Listing {
             path: file.path().as_os_str().to_owned(),
             bytes: file.len,
             etag: file.etag.clone(),
+            samples: None,
         };
         Self(files.iter().map(listed).collect())
+    }
+
+    /// The same with digests of samples of the files' text, by the files' numbers.
+    #[must_use]
+    pub(crate) fn with_samples(mut self, samples: impl IntoIterator<Item = (usize, String)>) -> Self {
+        for (number, digest) in samples {
+            if let Some(file) = self.0.get_mut(number) {
+                file.samples = Some(digest);
+            }
+        }
+        self
     }
 
     /// Whether there are no files.
@@ -151,8 +169,10 @@ impl Listing {
         let stays: HashSet<&str> =
             was.keys().filter(|key| is.contains_key(*key)).map(|(source, _)| *source).collect();
         let [was, is] = [self, now].map(|listing| listing.by_place(|source| !stays.contains(source)));
-        let mut changes = Changes::default();
-        let mut gone = Vec::new();
+        let (mut changes, mut gone) = (Changes::default(), Vec::new());
+        let (had, has) = (self.sampled(), now.sampled());
+        // Which blocks are read depends on the lengths of all files of the source, if these are many or long.
+        let is_comparable = |source: &str| had.get(source) == has.get(source);
         for (key, file) in &was {
             match is.get(key) {
                 None => gone.push(*file),
@@ -160,6 +180,12 @@ impl Listing {
                     changes.resized.push(Resized { path: file.shown(), was: file.bytes, now: now.bytes });
                 }
                 Some(now) if now.etag != file.etag => changes.rewritten.push(file.shown()),
+                Some(ListedFile { samples: Some(samples), .. })
+                    if is_comparable(&file.source)
+                        && file.samples.as_ref().is_some_and(|was| was != samples) =>
+                {
+                    changes.edited.push(file.shown());
+                }
                 Some(_) => {}
             }
         }
@@ -167,6 +193,19 @@ impl Listing {
             is.iter().filter(|(key, _)| !was.contains_key(*key)).map(|(_, file)| *file).collect();
         changes.pair(&gone, &new);
         changes
+    }
+
+    /// By source, what says which blocks of its files are read as samples: nothing if it is all blocks, else the lengths
+    /// of the local files.
+    fn sampled(&self) -> BTreeMap<&str, Vec<u64>> {
+        let sources = self.0.chunk_by(|file, next| file.source == next.source);
+        let of_source = |files: &[ListedFile]| {
+            let is_local = |file: &&ListedFile| matches!(Location::named(&file.path), Location::Path(_));
+            let lengths: Vec<u64> = files.iter().filter(is_local).map(|file| file.bytes).collect();
+            let blocks: u64 = lengths.iter().map(|bytes| bytes.div_ceil(SAMPLE_BLOCK)).sum();
+            if blocks > SAMPLE_BLOCKS { lengths } else { Vec::new() }
+        };
+        sources.map(|files| (files[0].source.as_str(), of_source(files))).collect()
     }
 
     fn by_path(&self) -> BTreeMap<(&str, &[u8]), &ListedFile> {
@@ -260,6 +299,7 @@ impl fmt::Display for Changes {
             ("renamed", few(&self.renamed, renamed)),
             ("other lengths", few(&self.resized, resized)),
             ("written anew", few(&self.rewritten, String::clone)),
+            ("other text", few(&self.edited, String::clone)),
         ];
         let kinds = kinds.into_iter().filter_map(|(kind, files)| Some(format!("{kind}: {}", files?)));
         f.write_str(&kinds.collect::<Vec<_>>().join("; "))
@@ -287,12 +327,33 @@ mod tests {
         assert!(was.changes(&listing(&[("x/a/1.txt", 10), ("x/b/2.txt", 20), ("x/3.txt", 30)])).is_empty());
     }
 
+    #[test]
+    fn another_text_of_the_same_length_is_told_by_samples() {
+        let with = |files: &[(&str, u64)], digests: &[&str]| {
+            let digests = digests.iter().map(|digest| (*digest).to_owned());
+            listing(files).with_samples(digests.enumerate())
+        };
+        let said = |was: &Listing, now: &Listing| was.changes(now).to_string();
+        let was = with(&[("a", 10), ("b", 20)], &["one", "two"]);
+        assert_eq!(said(&was, &with(&[("a", 10), ("b", 20)], &["one", "2"])), "other text: b");
+        assert_eq!(said(&was, &listing(&[("a", 10), ("b", 20)])), "", "without samples nothing is known");
+        let now = with(&[("a", 11), ("b", 20)], &["1", "2"]);
+        assert_eq!(said(&was, &now), "other lengths: a (10 bytes, now 11); other text: b");
+        // Of much text only some blocks are read, and others if a length has changed.
+        let long = SAMPLE_BLOCK * SAMPLE_BLOCKS;
+        let was = with(&[("a", 10), ("b", long)], &["one", "two"]);
+        assert_eq!(said(&was, &with(&[("a", 10), ("b", long)], &["one", "2"])), "other text: b");
+        let now = with(&[("a", 11), ("b", long)], &["1", "2"]);
+        assert_eq!(said(&was, &now), "other lengths: a (10 bytes, now 11)");
+    }
+
     fn listing(files: &[(&str, u64)]) -> Listing {
         let listed = |(path, bytes): &(&str, u64)| ListedFile {
             source: "web".to_owned(),
             path: (*path).into(),
             bytes: *bytes,
             etag: None,
+            samples: None,
         };
         Listing(files.iter().map(listed).collect())
     }

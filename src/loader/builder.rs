@@ -10,7 +10,7 @@ use crate::config::{Config, CustomFormat, Last, ShuffleRule, SourceConfig, Sourc
 use crate::cursor::{Cursor, LaneCursor};
 #[cfg(doc)]
 use crate::error::Error;
-use crate::source::{RecordFormat, Side};
+use crate::source::{RecordFormat, Side, Source};
 use crate::tokenizer::Tokenizer;
 
 /// A loader that is not open yet: a config, and the parts that a config cannot hold.
@@ -19,6 +19,8 @@ pub struct LoaderBuilder {
     pub(super) config: Config,
     /// The config's seed, whichever side of the hold-out is read.
     seed: u64,
+    /// The sources of the config, if they are open.
+    pub(super) source: Option<Source>,
     pub(super) custom_source: Option<CustomSource>,
     /// The task of the texts, and its settings.
     pub(super) task: Option<SourceConfig>,
@@ -45,6 +47,7 @@ impl LoaderBuilder {
         Self {
             config: config.clone(),
             seed: config.seed,
+            source: None,
             custom_source: None,
             task: None,
             tokenizer: None,
@@ -63,6 +66,11 @@ impl LoaderBuilder {
     /// Opens the stream where `cursor` left off.
     pub fn with_cursor(self, cursor: Cursor) -> Self {
         Self { cursor: Some(cursor), ..self }
+    }
+
+    /// Reads the sources of the config as they are open, instead of listing their files once more.
+    pub(crate) fn with_source(self, source: Option<Source>) -> Self {
+        Self { source, ..self }
     }
 
     /// If `held_out` is true, reads the held-out documents (`pipeline.holdout` of all) once, instead of the training

@@ -170,11 +170,23 @@ pub(super) fn without(fingerprint: &Fingerprint, names: &[&String]) -> Fingerpri
 /// Returns the same error. If `config` cannot continue from a cursor because its files have changed, the error names
 /// the first changed file. `was` is the earlier [listing](crate::Loader::listing); the files are listed again.
 pub async fn explain(error: Error, was: &Listing, config: &Config) -> Error {
-    if !matches!(&error, Error::Fingerprint { field, .. } if field.ends_with(".files")) {
+    if !is_of_files(&error) {
         return error;
     }
     match Source::from_config(config).await {
-        Ok(source) => was.explain(error, &Listing::new(&names(&config.sources), source.files())),
+        Ok(source) => was.explain(error, &listing(config, &source).await),
         Err(_) => error,
     }
+}
+
+/// Whether a cursor was refused because a source has other files.
+pub(crate) fn is_of_files(error: &Error) -> bool {
+    matches!(error, Error::Fingerprint { field, .. } if field.ends_with(".files"))
+}
+
+/// The listing of the files of a config's sources, with samples of those that can be read.
+pub(crate) async fn listing(config: &Config, source: &Source) -> Listing {
+    // What cannot be read has no samples.
+    let _ = files(config, source).await;
+    source.listing(&names(&config.sources))
 }

@@ -42,8 +42,9 @@ pub fn stay_at_commits(cursor: &Cursor) {
 
 /// Checks the config, lists the files, and opens the tokenizer.
 pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
-    let LoaderBuilder { config, custom_source, task, tokenizer, cursor, side, on_demand, stages, .. } =
-        builder;
+    let LoaderBuilder {
+        config, source, custom_source, task, tokenizer, cursor, side, on_demand, stages, ..
+    } = builder;
     let config = config.with_sources_by_value()?;
     config.validate()?;
     if let Some(cursor) = &cursor {
@@ -55,7 +56,10 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
             return Err(Error::config("source.0.task", problem));
         }
         None => {
-            let source = Source::from_config(&config).await?;
+            let source = match source {
+                Some(source) => source,
+                None => Source::from_config(&config).await?,
+            };
             (config, source)
         }
         Some(custom) => (custom.with_source(config, task, cursor.as_ref())?, Source::custom()),

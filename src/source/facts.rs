@@ -3,12 +3,12 @@
 use std::path::Path;
 #[cfg(feature = "tokenizers")]
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::Source;
 use super::catalog::deal::deal;
 use super::catalog::origin::Origin;
-use super::catalog::samples;
+use super::catalog::samples::{self, Samples};
 use super::formats::Opened;
 use super::framing::{self, Shape};
 use super::interleave;
@@ -17,10 +17,13 @@ use super::rendering::Rendering;
 use crate::config::{PipelineConfig, SourceConfig};
 use crate::cursor::SAMPLES;
 use crate::error::Result;
-use crate::files::File;
+use crate::files::{File, Listing};
 use crate::shards::{Manifest, ShardedFile, Shards};
 use crate::store::{Cancellable, Stores};
 use crate::tokenizer::Encoder;
+
+/// The samples of files that are not read.
+static NO_SAMPLES: Samples = Samples { all: None, of_files: Vec::new() };
 
 impl Source {
     /// Whether anything is read from stores.
@@ -193,14 +196,35 @@ impl Source {
     /// The identity of the dealt files for a cursor: their summary and, where local files are read, a digest of samples
     /// of their text. Reads the samples on the calling thread.
     pub(crate) fn identity(&self) -> Result<String> {
-        let files = &self.files()[self.dealt.clone()];
-        let is_read = files.first().is_some_and(|first| matches!(self.origin(first.source), Origin::Files));
-        let samples = if is_read { samples::digest(files)? } else { None };
+        let samples = self.samples()?.all.as_ref();
         Ok(format!(
             "{}{}",
             self.summary(),
             samples.map_or_else(String::new, |samples| format!("{SAMPLES}{samples}"))
         ))
+    }
+
+    /// Samples of the local ones of the dealt files, which belong to one source. They are taken once, on the calling thread.
+    fn samples(&self) -> Result<&Samples> {
+        let files = &self.files()[self.dealt.clone()];
+        let is_read = |file: &&File| matches!(self.origin(file.source), Origin::Files);
+        let Some(first) = files.first().filter(is_read) else { return Ok(&NO_SAMPLES) };
+        let taken = &self.corpus.samples[first.source];
+        match taken.get() {
+            Some(samples) => Ok(samples),
+            None => Ok(samples::take(files).map(|samples| taken.get_or_init(|| samples))?),
+        }
+    }
+
+    /// The listing of all files, whose sources have these names, with the samples that were taken of them.
+    pub(crate) fn listing(&self, names: &[String]) -> Listing {
+        let of_source = |(source, taken): (usize, &OnceLock<Samples>)| {
+            let first = self.only(source).dealt.start;
+            let samples = taken.get().map(|samples| samples.of_files.clone()).unwrap_or_default();
+            samples.into_iter().map(move |(number, digest)| (first + number, digest))
+        };
+        let samples = self.corpus.samples.iter().enumerate().flat_map(of_source);
+        Listing::new(names, self.files()).with_samples(samples)
     }
 
     /// Whether a document of file `file` may begin at `byte`: at the file's start, after a line's end, or where a

@@ -17,6 +17,7 @@ mod data;
 mod ledger;
 mod lock;
 mod models;
+mod receipt;
 mod report;
 mod settings;
 mod stops;

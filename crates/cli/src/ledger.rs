@@ -11,12 +11,16 @@ use super::failure::Failure;
 use super::settings::{self, Settings};
 use super::words::count;
 use super::{RunConfig, Written, print_json, print_line, progress, table};
-#[cfg(feature = "train")]
-use millstream::Cursor;
 use millstream::config::{Last, Uneven};
 use millstream::cursor::{Ledger, LeftOut, SourceLedger};
 use millstream::loader::with_stored_tokenizer;
 use millstream::{Config, Loader, Result};
+#[cfg(feature = "train")]
+use millstream::{
+    Cursor,
+    files::Listing,
+    replay::{self, LONGEST_SILENCE},
+};
 
 mod by_value;
 
@@ -224,8 +228,17 @@ async fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Fail
     }
     if args.count {
         of_lanes(&mut config, &cursor)?;
+        config.store.deadline = config.store.deadline.min(LONGEST_SILENCE);
         // Other files than those of the run are refused.
-        let mut loader = super::open(&config, Loader::builder(&config).with_cursor(cursor.clone())).await?;
+        let mut loader = match super::open(&config, Loader::builder(&config).with_cursor(cursor.clone()))
+            .await
+        {
+            Ok(loader) => loader,
+            Err(error) => {
+                let was = directory.files().exists().then(|| Listing::load(directory.files())).transpose()?;
+                return Err(replay::refused(error, was.as_ref(), &config).await.into());
+            }
+        };
         if is_finite(&config) && loader.next().await.transpose()?.is_none() {
             return Ok((config, loader.ledger(), None));
         }

@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::progress;
+use millstream::files::Listing;
 use millstream::replay::{Run, Session};
 use millstream::{Cursor, Error, Result, trail};
 use millstream_train::{Checkpoint, RunDirectory};
@@ -65,7 +66,8 @@ pub(super) fn read(root: &Path, moved: &[String]) -> Result<(Run, Steps)> {
     }
     let session =
         |(_, config): &(u64, millstream_train::RunConfig)| Session { begins: 0, config: config.data.clone() };
-    let mut run = Run { sessions: configs.iter().map(session).collect(), batches: 0, trail };
+    let files = directory.files().exists().then(|| Listing::load(directory.files())).transpose()?;
+    let mut run = Run { sessions: configs.iter().map(session).collect(), batches: 0, trail, files };
     let mut steps = Steps { sessions: Vec::new(), excluded: run.excluded_batches() };
     for ((step, config), session) in configs.iter().zip(&mut run.sessions) {
         session.begins = steps.batches(*step);

@@ -15,12 +15,13 @@ mod splits;
 mod stored;
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::origin::Origin;
 use super::resolved::Resolved;
+use super::samples::Samples;
 use crate::budget::Budget;
 use crate::config::{DocumentKind, SourceConfig, SourceKind, StoreConfig};
 use crate::error::{Error, Result};
@@ -63,6 +64,8 @@ pub(crate) struct Corpus {
     pub(crate) held: Vec<u64>,
     /// The settings of each source that the order depends on.
     pub(crate) settings: Vec<SourceConfig>,
+    /// The samples of each source's local files, once they are taken.
+    pub(crate) samples: Vec<OnceLock<Samples>>,
     /// Standard input, until it is read.
     stdin: Mutex<Option<Pipe>>,
 }
@@ -100,6 +103,7 @@ impl Corpus {
             stored: Files::none(),
             first_segments: Vec::new(),
             formats,
+            samples: sources.iter().map(|_| OnceLock::new()).collect(),
             origins: sources.iter().map(|source| source.origin.clone()).collect(),
             settings: sources.into_iter().map(|source| source.settings).collect(),
             stores,
@@ -146,6 +150,7 @@ impl Corpus {
             held: Vec::new(),
             one_document: Vec::new(),
             first_splits: vec![0],
+            samples: Vec::new(),
             origins: vec![Origin::Program],
             settings: Vec::new(),
             is_remote: false,

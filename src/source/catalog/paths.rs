@@ -27,7 +27,7 @@ const LOOKING: usize = 8;
 const LOOKED: usize = 512;
 
 /// The pipes, sockets and devices that were warned about.
-type Skipped = Arc<Mutex<HashSet<PathBuf>>>;
+pub(crate) type Skipped = Arc<Mutex<HashSet<PathBuf>>>;
 
 /// A file that a pattern matches.
 struct Matched {
@@ -40,70 +40,32 @@ struct Matched {
     root: u32,
 }
 
-/// The files of all `sources`, source by source, each source's files in the byte order of their paths.
-///
-/// A file that two patterns of one source match, or that links lead to, counts once; one that two sources match counts
-/// for each.
+/// The files of one source, and the number of the root of each within the source.
+#[derive(Debug, Default)]
+pub(crate) struct SourceFiles {
+    pub(crate) files: Vec<File>,
+    roots: Vec<u32>,
+}
+
+/// The files of all `sources`, source by source.
 pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<Files> {
-    let (mut files, mut roots) = (Vec::new(), Vec::new());
-    let skipped = Skipped::default();
-    for (index, Resolved { settings, reads: source, origin }) in sources.iter().enumerate() {
-        roots.resize(files.len(), 0);
-        let unit = source.kind.unit();
-        let one = |location, len| File { location, len, etag: None, source: index, unit };
-        match origin {
-            Origin::Files | Origin::Program => {}
-            Origin::Shards(shards) => {
-                files.extend(shards.files().map(|file| file.in_source(index)));
-                roots.extend(shards.files().map(|file| file.root));
-                continue;
-            }
-            // Nobody knows its length.
-            Origin::Stdin => {
-                files.push(one(Location::Stdin, 0));
-                continue;
-            }
-            Origin::Synthetic => {
-                let Synthetic { seed, documents, document_bytes } = Synthetic::from_source(source);
-                let location = Location::synthetic(seed, documents, document_bytes);
-                files.push(one(location, documents * document_bytes));
-                continue;
-            }
-        }
-        let key = format!("source.{index}.paths");
-        let mut all = Vec::new();
-        let mut patterns = Vec::new();
-        for (path, root) in source.paths.iter().zip(numbered_roots(&key, settings, source)?) {
-            patterns.extend(patterns::all(&key, path)?.into_iter().map(|pattern| (pattern, root)));
-        }
-        // Files on HTTP servers are named one by one, and each costs the server's latency. The futures are made before
-        // they are awaited: a closure in this future would keep it from moving to other threads.
-        for some in patterns.chunks(PREPARED) {
-            let asked: Vec<_> = some.iter().map(|pattern| matches(&key, pattern, stores, &skipped)).collect();
-            let mut found = stream::iter(asked).buffered(ASKED);
-            while let Some(files) = found.try_next().await? {
-                all.extend(files);
-            }
-        }
-        // Several ways may lead to one file.
-        if patterns.len() > 1 || all.iter().any(|found| found.links.are_some()) {
-            all = blocking("source", move || Ok(distinct(all))).await?;
-        }
-        all.sort_unstable_by(|a, b| bytes(a.location.as_path()).cmp(bytes(b.location.as_path())));
-        all.dedup_by(|a, b| a.location == b.location);
-        if all.iter().all(|found| found.len == 0) {
-            let n = all.len();
-            let problem =
-                format!("the source's files are all empty ({n} of them); set {key} to files with text");
-            return Err(Error::Corpus { problem });
-        }
-        let file = |Matched { location, len, etag, .. }| File { location, len, etag, source: index, unit };
-        roots.extend(all.iter().map(|found| found.root));
-        files.extend(all.into_iter().map(file));
+    let (mut all, skipped) = (Vec::new(), Skipped::default());
+    for (index, source) in sources.iter().enumerate() {
+        all.push(of_source(index, source, stores, &skipped).await?);
     }
-    if sources.is_empty() {
+    joined(all)
+}
+
+/// The files of all sources as those of one corpus.
+pub(crate) fn joined(all: Vec<SourceFiles>) -> Result<Files> {
+    if all.is_empty() {
         let problem = "there is no source; add a [[source]] with the paths of the corpus".to_owned();
         return Err(Error::Corpus { problem });
+    }
+    let (mut files, mut roots) = (Vec::new(), Vec::new());
+    for of_source in all {
+        files.extend(of_source.files);
+        roots.extend(of_source.roots);
     }
     if u32::try_from(files.len()).is_err() {
         return Err(Error::Corpus {
@@ -111,6 +73,67 @@ pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<
         });
     }
     Ok(Files::new(files).with_roots(roots))
+}
+
+/// The files of the source with the number `index`, in the byte order of their paths.
+///
+/// A file that two patterns of one source match, or that links lead to, counts once; one that two sources match counts
+/// for each.
+pub(crate) async fn of_source(
+    index: usize,
+    Resolved { settings, reads: source, origin }: &Resolved,
+    stores: &Arc<Stores>,
+    skipped: &Skipped,
+) -> Result<SourceFiles> {
+    let unit = source.kind.unit();
+    let one = |location, len| {
+        let file = File { location, len, etag: None, source: index, unit };
+        SourceFiles { files: vec![file], roots: vec![0] }
+    };
+    match origin {
+        Origin::Files => {}
+        Origin::Program => return Ok(SourceFiles::default()),
+        Origin::Shards(shards) => {
+            let files = shards.files().map(|file| file.in_source(index)).collect();
+            return Ok(SourceFiles { files, roots: shards.files().map(|file| file.root).collect() });
+        }
+        // Nobody knows its length.
+        Origin::Stdin => return Ok(one(Location::Stdin, 0)),
+        Origin::Synthetic => {
+            let Synthetic { seed, documents, document_bytes } = Synthetic::from_source(source);
+            let location = Location::synthetic(seed, documents, document_bytes);
+            return Ok(one(location, documents * document_bytes));
+        }
+    }
+    let key = format!("source.{index}.paths");
+    let mut all = Vec::new();
+    let mut patterns = Vec::new();
+    for (path, root) in source.paths.iter().zip(numbered_roots(&key, settings, source)?) {
+        patterns.extend(patterns::all(&key, path)?.into_iter().map(|pattern| (pattern, root)));
+    }
+    // Files on HTTP servers are named one by one, and each costs the server's latency. The futures are made before
+    // they are awaited: a closure in this future would keep it from moving to other threads.
+    for some in patterns.chunks(PREPARED) {
+        let asked: Vec<_> = some.iter().map(|pattern| matches(&key, pattern, stores, skipped)).collect();
+        let mut found = stream::iter(asked).buffered(ASKED);
+        while let Some(files) = found.try_next().await? {
+            all.extend(files);
+        }
+    }
+    // Several ways may lead to one file.
+    if patterns.len() > 1 || all.iter().any(|found| found.links.are_some()) {
+        all = blocking("source", move || Ok(distinct(all))).await?;
+    }
+    all.sort_unstable_by(|a, b| bytes(a.location.as_path()).cmp(bytes(b.location.as_path())));
+    all.dedup_by(|a, b| a.location == b.location);
+    if all.iter().all(|found| found.len == 0) {
+        let n = all.len();
+        let problem = format!("the source's files are all empty ({n} of them); set {key} to files with text");
+        return Err(Error::Corpus { problem });
+    }
+    let file = |Matched { location, len, etag, .. }| File { location, len, etag, source: index, unit };
+    let roots = all.iter().map(|found| found.root).collect();
+    Ok(SourceFiles { files: all.into_iter().map(file).collect(), roots })
 }
 
 /// The number of the root of each path that is read. Paths with the same fixed part have one root, and a root within

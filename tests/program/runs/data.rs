@@ -16,7 +16,7 @@ paths = ["records.jsonl"]
 [tokenizer]"#;
 
 /// A finished run of two sources, one of which has a line that is no JSON.
-fn trained() -> Project {
+pub(super) fn trained() -> Project {
     let project = Project::new();
     let config = CONFIG.replacen("[[source]]", "[[source]]\nname = \"lines\"", 1);
     let config = config.replacen("[tokenizer]", SECOND, 1);
@@ -34,7 +34,7 @@ fn trained() -> Project {
 }
 
 /// The code and the object of `report run --data`.
-fn data(project: &Project, more: &[&str]) -> (Option<i32>, Value) {
+pub(super) fn data(project: &Project, more: &[&str]) -> (Option<i32>, Value) {
     let arguments = [&["report", "run", "--data", "--json"], more].concat();
     let output = project.program(&arguments).output().expect("it runs");
     let json = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&output)));
@@ -112,14 +112,19 @@ fn a_text_that_has_changed_is_noticed() {
     let text = std::fs::read_to_string(&path).expect("a file");
     std::fs::write(&path, text.replace("file 2 line 77: some words", "file 2 line 77: SOME words"))
         .expect("written");
-    let output =
-        project.program(&["report", "run", "--data", "--check", "-n", "100"]).output().expect("it runs");
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let text = String::from_utf8(output.stdout.clone()).expect("text");
-    assert!(
-        text.contains("not the same") || said(&output).contains("the text of some files has changed"),
-        "{text}"
-    );
+    let (code, noticed) = data(&project, &[]);
+    assert_eq!((code, &noticed["changes"]), (Some(0), &json!("other text: corpus/2.txt")), "{noticed}");
+    // Nothing can be said of its batches.
+    for command in [
+        &["report", "run", "--data", "--check"][..],
+        &["when", "run", "--document", "0.txt:1"],
+        &["ledger", "run", "--count"],
+    ] {
+        let said = project.fail(command);
+        let expected = "error: source.lines.paths: the files are not those that the run has read: other text: corpus/2.txt; \
+                        put them back, or say where they are: --set source.lines.paths=";
+        assert!(said.contains(expected) && !said.contains("resume"), "{said}");
+    }
     // Another length is refused by name.
     std::fs::write(&path, "short\n").expect("written");
     let said = project.fail(&["report", "run", "--data", "--check"]);
@@ -182,7 +187,10 @@ fn a_corpus_that_has_moved_is_read_where_it_is() {
     std::fs::write(project.path("moved/2.txt"), "short\n").expect("written");
     for command in [&line[..], &["ledger", "run", "--count"], &["report", "run", "--data", "--check"]] {
         let said = project.fail(&[command, &moved].concat());
-        assert!(said.contains("lines.files"), "{said}");
+        assert!(
+            said.contains("source.lines.paths: ") && said.contains("corpus/2.txt (5490 bytes, now 6)"),
+            "{said}"
+        );
     }
     for command in
         [&line[..], &["report", "run", "--data"], &["ledger", "run"], &["ledger", "run", "--count"]]
@@ -208,22 +216,24 @@ fn what_is_gone_is_marked() {
     let files = marked["files"].as_array().expect("files");
     let gone = files.iter().filter(|file| file["problem"] == "gone");
     let gone: Vec<&Value> = gone.map(|file| &file["path"]).collect();
-    assert_eq!((files.len(), &gone[..]), (5, &[&json!("records.jsonl"), &json!("corpus/2.txt")][..]));
+    assert_eq!((files.len(), &gone[..]), (5, &[&json!("corpus/2.txt"), &json!("records.jsonl")][..]));
     assert!(files.iter().all(|file| file["problem"].is_string() != file["sha256"].is_string()), "{marked}");
     let [lines, records] = [0, 1].map(|nth| &marked["sources"][nth]);
     assert!(lines["problem"].is_null() && lines["files"] == 3, "{marked}");
     assert!(records["problem"].as_str().is_some_and(|why| why.contains("records.jsonl")), "{marked}");
-    assert_eq!((&records["kind"], &records["files"]), (&json!("jsonl"), &json!(0)));
+    assert_eq!((&records["kind"], &records["files"]), (&json!("jsonl"), &Value::Null));
     let changes = marked["changes"].as_str().expect("changes");
     assert!(changes.contains("corpus/2.txt") && changes.contains("records.jsonl"), "{changes}");
     assert!(records["delivered"]["ids"].as_u64() > Some(0) && marked["skipped"][0]["line"] == 1);
     let output = project.program(&["report", "run", "--data"]).output().expect("it runs");
     let text = String::from_utf8(output.stdout).expect("text");
-    for part in ["What cannot be read", "  gone"] {
+    for part in ["What cannot be read", "  gone", "records  jsonl  unknown   unknown  "] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    // The remedy is that of its source, and not of the first one.
     let said = project.fail(&["report", "run", "--data", "--check"]);
-    assert!(said.contains("records.jsonl"), "{said}");
+    assert!(said.contains("no file matches \"records.jsonl\"; set source.1.paths to"), "{said}");
+    assert!(records["problem"].as_str().is_some_and(|why| why.contains("set source.1.paths to")), "{marked}");
 
     // What the run read is still looked at where its source leads nowhere.
     std::fs::write(project.path("records.jsonl"), "{}\n").expect("written");

@@ -1,7 +1,6 @@
 //! What a run read: its sources and their shares, its files and their digests, what it skipped, and whether the files
 //! still give its batches.
 //!
-//! - `files`: those that are there, and those that have gone
 //! - `digests`: the SHA-256 of local files
 //! - `tables`: all of it as tables with titles
 
@@ -21,15 +20,13 @@ use millstream::config::SourceKind;
 use millstream::cursor::{Event, LaneState, SourceLedger};
 use millstream::files::{File, Location};
 use millstream::meter::Skipped;
-use millstream::replay::{Checked, Replay, Run};
+use millstream::replay::{Checked, Listed, RunFiles};
 use millstream::{Cursor, Error, Result};
 use millstream_train::RunDirectory;
 
 mod digests;
-mod files;
 mod tables;
 
-use files::Files;
 pub(super) use tables::Table;
 
 /// What a run read, up to its latest cursor.
@@ -47,6 +44,9 @@ pub(super) struct Receipt {
     values: Values,
     ledger: Shown,
     files: Vec<Read>,
+    /// The files that token shards were made from, as their manifests say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    made_from: Vec<Read>,
     /// How the files differ from those of the run; `None` if they do not.
     changes: Option<String>,
     skipped: Vec<Skipped>,
@@ -62,9 +62,10 @@ struct Source {
     name: String,
     /// `None` if the config has the source no more.
     kind: Option<SourceKind>,
-    files: usize,
-    bytes: u64,
-    /// Why its files cannot be listed; they are then those that the run has read.
+    /// `None` if they cannot be listed.
+    files: Option<usize>,
+    bytes: Option<u64>,
+    /// Why its files cannot be listed; those named are then the ones that the run has read.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
     /// Its delivered ids, and their share of those of all sources.
@@ -144,10 +145,18 @@ impl Receipt {
         };
         let (run, steps) = steps::read(path, moved)?;
         let slow = progress::slow("listing the files");
-        let files = Files::list(&run, &directory).await?;
+        let excluded = run.excluded_batches();
+        let files = RunFiles::list(run).await?;
+        let (listed, changes) = files.look().await;
+        let changes = match changes {
+            Some(changes) => Some(changes.to_string()).filter(|changes| !changes.is_empty()),
+            None => Some("unknown: the run has no list of its files".to_owned()),
+        };
         drop(slow);
         let check = match places {
-            Some(places) => Some(Check::make(run, cursor.batch(), places, files.changes.as_deref()).await?),
+            Some(places) => {
+                Some(Check::make(files, cursor.batch(), &excluded, places, changes.as_deref()).await?)
+            }
             None => None,
         };
         Ok(Self {
@@ -156,13 +165,14 @@ impl Receipt {
             millstream: env!("CARGO_PKG_VERSION"),
             batches: cursor.batch(),
             order: cursor.fingerprint().0.clone(),
-            sources: sources(&cursor, &files),
+            sources: sources(&cursor, &listed),
             values: Values::read(&directory, |step| {
                 Some(steps.batches(step)).filter(|&to| to <= cursor.batch())
             })?,
             ledger: Shown::of_cursor(&cursor),
-            files: read(&files).await,
-            changes: files.changes,
+            files: read(&listed).await,
+            made_from: listed.iter().flat_map(made_from).collect(),
+            changes,
             skipped: directory.skipped_documents()?,
             history: cursor.history().to_vec(),
             check,
@@ -176,18 +186,23 @@ impl Receipt {
 }
 
 impl Check {
-    /// `changes` is how the files have changed.
-    async fn make(run: Run, batches: u64, places: usize, changes: Option<&str>) -> Result<Self> {
+    /// `changes` is how the files have changed, and `excluded` the batches that the run has left out.
+    async fn make(
+        files: RunFiles,
+        batches: u64,
+        excluded: &[Range<u64>],
+        places: usize,
+        changes: Option<&str>,
+    ) -> Result<Self> {
         let slow = progress::slow("making batches again");
-        let excluded = run.excluded_batches();
         let made = async {
-            let replay = Replay::open(run).await?;
+            let replay = files.open().await?;
             let made = replay.check(places, |made, of| slow.detail(|| format!("{made} of {of}"))).await?;
             Ok((replay.lanes(), made))
         };
         let made: Result<_> = made.await;
-        let (of_lanes, mut stretches) = made.inspect_err(|_| {
-            if let Some(changes) = changes {
+        let (of_lanes, mut stretches) = made.inspect_err(|error: &Error| {
+            if let Some(changes) = changes.filter(|changes| !error.chain().contains(changes)) {
                 progress::say(&format!("the files have changed since the run: {changes}"));
             }
         })?;
@@ -217,7 +232,7 @@ impl Check {
 }
 
 /// The sources of a cursor.
-fn sources(cursor: &Cursor, all_files: &Files) -> Vec<Source> {
+fn sources(cursor: &Cursor, listed: &[Listed]) -> Vec<Source> {
     let ledger = cursor.ledger();
     let all = ledger.sources.iter().map(|(_, source)| source.delivered()).sum();
     let lanes: Vec<&LaneState> = cursor.known_lanes().filter_map(|lane| cursor.lane(lane)).collect();
@@ -228,14 +243,13 @@ fn sources(cursor: &Cursor, all_files: &Files) -> Vec<Source> {
             complete: places.clone().map(|at| at.epoch).min().unwrap_or_default(),
             begun: places.map(|at| at.epoch + 1).max().unwrap_or_default(),
         };
-        let number = all_files.sources.iter().position(|other| other.name == name);
-        let of_config = number.map(|number| &all_files.sources[number]);
-        let files = || all_files.present.iter().filter(|file| Some(file.source) == number);
+        let of_config = listed.iter().find(|other| other.name == name);
+        let there = of_config.filter(|source| source.problem.is_none()).map(|source| &source.files);
         Source {
             name,
             kind: of_config.map(|source| source.kind),
-            files: files().count(),
-            bytes: files().map(|file| file.len).sum(),
+            files: there.map(Vec::len),
+            bytes: there.map(|files| files.iter().map(|file| file.len).sum()),
             problem: of_config.and_then(|source| source.problem.clone()),
             delivered: Share::of(ledger.delivered(), all),
             epochs,
@@ -273,30 +287,44 @@ impl Share {
 }
 
 /// The files, with the digests of those that are on this machine.
-async fn read(files: &Files) -> Vec<Read> {
-    let digests = digests::of(&files.present).await;
-    let read = |file: &File, is_gone: bool| {
-        let source = &files.sources[file.source];
+async fn read(sources: &[Listed]) -> Vec<Read> {
+    let digests = digests::of(sources.iter().flat_map(|source| &source.files)).await;
+    let present = |source: &Listed, file: &File| {
         let digest = digests.get(file.path());
         let problem = match (digest, &file.location) {
-            _ if is_gone => Some("gone".to_owned()),
             (Some(Err(problem)), _) => Some(problem.clone()),
             (None, Location::Url(_)) if source.problem.is_some() => {
                 Some("cannot be read, as its source".to_owned())
             }
             _ => None,
         };
-        Read {
+        Read { sha256: digest.and_then(|digest| digest.clone().ok()), problem, ..Read::new(source, file) }
+    };
+    let gone =
+        |source: &Listed, file: &File| Read { problem: Some("gone".to_owned()), ..Read::new(source, file) };
+    let all_present =
+        sources.iter().flat_map(|source| source.files.iter().map(move |file| present(source, file)));
+    let all_gone = sources.iter().flat_map(|source| source.gone.iter().map(move |file| gone(source, file)));
+    all_present.chain(all_gone).collect()
+}
+
+/// The files that a source of token shards was made from.
+fn made_from(source: &Listed) -> impl Iterator<Item = Read> {
+    source.made_from.iter().map(move |file| Read::new(source, file))
+}
+
+impl Read {
+    /// A file of a source, without its digest.
+    fn new(source: &Listed, file: &File) -> Self {
+        Self {
             source: source.name.clone(),
             path: file.path().display().to_string(),
             bytes: file.len,
             etag: file.etag.clone(),
-            sha256: digest.and_then(|digest| digest.clone().ok()),
-            problem,
+            sha256: None,
+            problem: None,
         }
-    };
-    let present = files.present.iter().map(|file| read(file, false));
-    present.chain(files.gone.iter().map(|file| read(file, true))).collect()
+    }
 }
 
 /// "3 of 12 batches".

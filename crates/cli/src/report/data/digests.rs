@@ -17,13 +17,13 @@ use millstream::files::{File, Location};
 const BUFFER: usize = 1 << 20;
 
 /// The digests of the files that are on this machine, in hexadecimal digits, by their paths; or why one has none.
-pub(super) async fn of(files: &[File]) -> BTreeMap<PathBuf, Result<String, String>> {
+pub(super) async fn of(files: impl Iterator<Item = &File>) -> BTreeMap<PathBuf, Result<String, String>> {
     let local = |file: &File| match &file.location {
         Location::Path(path) => Some((path.clone(), file.len)),
         _ => None,
     };
     // Several sources may have one file.
-    let files: BTreeMap<PathBuf, u64> = files.iter().filter_map(local).collect();
+    let files: BTreeMap<PathBuf, u64> = files.filter_map(local).collect();
     let all = files.values().sum();
     let (slow, done) = (progress::slow("hashing the files"), Arc::new(AtomicU64::new(0)));
     let digest = async |(path, len): (PathBuf, u64)| {

@@ -60,7 +60,7 @@ impl Receipt {
             };
             Table::new(format!("Targets by {name}{some}"), &["value", "targets", "share"], rows)
         });
-        let rest = [self.skipped(), self.happened(), self.files(), Some(self.order())];
+        let rest = [self.skipped(), self.happened(), self.files(), self.made_from(), Some(self.order())];
         let tables = tables.into_iter().flatten().chain([ledger]).chain(by_value).chain(values);
         tables.chain(rest.into_iter().flatten()).collect()
     }
@@ -74,8 +74,10 @@ impl Receipt {
                 (complete, begun) => format!("{complete} to {begun}"),
             };
             let kind = source.kind.as_ref().map_or_else(String::new, word);
-            let [files, ids] = [source.files.to_string(), ids.to_string()];
-            vec![source.name.clone(), kind, files, bytes(source.bytes), ids, percent(share), epochs]
+            let unknown = || "unknown".to_owned();
+            let files = source.files.map_or_else(unknown, |files| files.to_string());
+            let bytes = source.bytes.map_or_else(unknown, bytes);
+            vec![source.name.clone(), kind, files, bytes, ids.to_string(), percent(share), epochs]
         });
         Table::new(title, &heads, rows)
     }
@@ -141,6 +143,16 @@ impl Receipt {
         });
         let heads = ["file", "source", "bytes", "SHA-256"];
         (!self.files.is_empty()).then(|| Table::new("Files as they are now", &heads, rows).of_words())
+    }
+
+    fn made_from(&self) -> Option<Table> {
+        let rows = self.made_from.iter().map(|file| {
+            let etag = file.etag.as_ref().map_or_else(String::new, |etag| format!("etag {etag}"));
+            vec![file.path.clone(), file.source.clone(), bytes(file.bytes), etag]
+        });
+        let title = "What token shards were made from, as their manifests say";
+        let heads = ["file", "source", "bytes", "version"];
+        (!self.made_from.is_empty()).then(|| Table::new(title, &heads, rows).of_words())
     }
 
     fn order(&self) -> Table {

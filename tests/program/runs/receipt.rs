@@ -1,0 +1,123 @@
+//! What a run's receipt says of files that are not plain text on this machine: token shards, and files on servers.
+
+use serde_json::json;
+
+use super::data::{data, trained};
+use super::*;
+use crate::support::server::{Content, Fault, Request, Server};
+
+/// The paths of these files.
+fn paths(files: &Value) -> Vec<&str> {
+    files.as_array().into_iter().flatten().filter_map(|file| file["path"].as_str()).collect()
+}
+
+#[test]
+fn of_token_shards_the_receipt_names_the_shards() {
+    let project = Project::new();
+    project.succeed(&["prepare", "run.toml", "-o", "shards"]);
+    let shards = ["--set", "source.0={ kind = 'shards', paths = ['shards'] }"];
+    project.succeed(&[&["train", "run.toml", "--set", "train.trail_every=5"], &shards[..]].concat());
+    // Nobody reads the text any more.
+    std::fs::remove_dir_all(project.path("corpus")).expect("removed");
+    let (code, receipt) = data(&project, &["--check"]);
+    assert_eq!((code, &receipt["changes"]), (Some(0), &Value::Null), "{receipt}");
+    let read = paths(&receipt["files"]);
+    assert!(read.len() > 1 && read[0] == "shards/manifest.json", "{receipt}");
+    for file in receipt["files"].as_array().expect("files") {
+        let path = file["path"].as_str().expect("a path");
+        let sum = Command::new("sha256sum").arg(project.path(path)).output().expect("it runs");
+        let sum = String::from_utf8(sum.stdout).expect("text");
+        assert_eq!(file["sha256"].as_str(), sum.split(' ').next(), "{path}");
+        let len = project.path(path).metadata().expect("a file").len();
+        assert!(path.starts_with("shards/") && file["bytes"] == len, "{file}");
+    }
+    assert_eq!(receipt["sources"][0]["files"], json!(read.len()));
+    assert_eq!(
+        paths(&receipt["made_from"]),
+        (0..4).map(|nth| format!("corpus/{nth}.txt")).collect::<Vec<_>>()
+    );
+    assert!(
+        receipt["made_from"][0].get("sha256").is_none() && receipt["made_from"][0].get("problem").is_none()
+    );
+    let output = project.program(&["report", "run", "--data"]).output().expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("What token shards were made from, as their manifests say"), "{text}");
+
+    // Shards that are gone are no text that is there.
+    std::fs::rename(project.path("shards"), project.path("moved")).expect("moved");
+    let (code, receipt) = data(&project, &[]);
+    let problem = receipt["sources"][0]["problem"].as_str().expect("a problem");
+    assert!(code == Some(0) && problem.contains("shards"), "{receipt}");
+    assert_eq!((paths(&receipt["files"]).len(), paths(&receipt["made_from"]).len()), (0, 4), "{receipt}");
+    let (code, receipt) = data(&project, &["--check", "--set", "source.0.paths=moved"]);
+    assert_eq!((code, &receipt["check"]["is_same"]), (Some(0), &json!(true)), "{receipt}");
+}
+
+/// A finished run of two sources on a server.
+fn of_a_server() -> (Project, Server) {
+    let project = trained();
+    let content = |name: &str| Content::new(std::fs::read(project.path(name)).expect("a file"));
+    let names = ["corpus/0.txt", "corpus/1.txt", "records.jsonl"];
+    let server = Server::new(names.map(|name| (name, content(name))));
+    let config = std::fs::read_to_string(project.path("run.toml")).expect("a config");
+    let urls = names.map(|name| server.url(name));
+    let config = config.replace("\"corpus/*.txt\"", &format!("{:?}, {:?}", urls[0], urls[1]));
+    let config = config.replace("\"records.jsonl\"", &format!("{:?}", urls[2]));
+    std::fs::write(project.path("run.toml"), config + "\n[store]\ndeadline = 0.2\n").expect("written");
+    std::fs::remove_dir_all(project.path("run")).expect("removed");
+    project.succeed(&["train", "run.toml"]);
+    (project, server)
+}
+
+/// How often the server was asked how long each file is: for its first byte.
+fn looks(server: &Server) -> Vec<usize> {
+    let requests = server.requests();
+    let is_look = |request: &&Request| request.headers.get("range").is_some_and(|range| range == "bytes=0-0");
+    let looks = |name: &str| requests.iter().filter(is_look).filter(|look| look.path.ends_with(name)).count();
+    ["0.txt", "1.txt", "records.jsonl"].map(looks).to_vec()
+}
+
+#[test]
+fn a_server_is_looked_at_once() {
+    let (project, server) = of_a_server();
+    let whole = ["report", "run", "--data", "--check", "-n", "100"];
+    for command in [&whole[..4], &whole, &["when", "run", "--document", "0.txt:1"]] {
+        looks(&server);
+        project.succeed(command);
+        assert_eq!(looks(&server), [1, 1, 1], "{command:?}");
+    }
+    // Also if it has a source no more.
+    server.with_faults(|request| match request.path.ends_with("records.jsonl") {
+        true => Fault::Status(404, None),
+        false => Fault::Nothing,
+    });
+    looks(&server);
+    let said = project.fail(&whole);
+    assert!(said.contains("records.jsonl") && looks(&server) == [1, 1, 1], "{said}");
+}
+
+#[test]
+fn a_server_that_is_down_is_an_error_and_no_wait() {
+    let (project, server) = of_a_server();
+    server.with_faults(|_| Fault::Closed);
+    for command in [
+        &["report", "run", "--data", "--check"][..],
+        &["when", "run", "--document", "0.txt:1"],
+        &["ledger", "run", "--count"],
+    ] {
+        let said = project.fail(command);
+        assert!(said.contains(&server.url("corpus/0.txt")), "{said}");
+    }
+    let (code, receipt) = data(&project, &[]);
+    assert_eq!(code, Some(0));
+    for (source, files) in [("lines", 2), ("records", 1)] {
+        let listed = receipt["files"].as_array().into_iter().flatten();
+        let listed: Vec<&Value> = listed.filter(|file| file["source"] == source).collect();
+        let are_marked = listed.iter().all(|file| file["problem"] == "cannot be read, as its source");
+        assert!(listed.len() == files && are_marked, "{receipt}");
+    }
+    assert_eq!(
+        (&receipt["sources"][0]["files"], &receipt["sources"][1]["bytes"]),
+        (&Value::Null, &Value::Null)
+    );
+}
