@@ -154,6 +154,20 @@ impl Replay {
         pairs.filter(|(before, after)| batch(*before) < after.batch()).collect()
     }
 
+    /// The batches that no number of stretches has: the cursors before and after them know different lanes, as where the
+    /// number of ranks has changed.
+    pub fn unchecked(&self) -> Vec<Range<u64>> {
+        let stretches = self.stretches().into_iter().map(|(before, after)| batch(before)..after.batch());
+        let (mut unchecked, mut at) = (Vec::new(), 0);
+        for stretch in merged(stretches.collect()) {
+            unchecked.push(at..stretch.start);
+            at = stretch.end;
+        }
+        unchecked.push(at..batch(self.run.trail.last()).max(at));
+        unchecked.retain(|range| !range.is_empty());
+        unchecked
+    }
+
     /// Makes the batches between two cursors again, each session's with its config, and returns the cursor behind them.
     async fn remade(
         &self,
@@ -281,7 +295,7 @@ fn difference(expected: &Cursor, found: &Cursor) -> Option<String> {
 }
 
 /// Ranges in order, those that touch or overlap as one.
-pub(crate) fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+pub fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_by_key(|range| range.start);
     let mut merged: Vec<Range<u64>> = Vec::new();

@@ -65,8 +65,8 @@ pub struct Changes {
     pub resized: Vec<Resized>,
     /// Paths whose files a store calls by another etag, at the same length.
     pub rewritten: Vec<String>,
-    /// Paths of local files that have another text, at the same length, as far as samples tell: they are all of a source's
-    /// text up to 16 MiB, and of more so much, spread evenly.
+    /// Paths of local files that have another text, at the same length, as far as samples tell: blocks of 16 KiB, at most
+    /// 1,024 of a source, spread evenly.
     pub edited: Vec<String>,
 }
 

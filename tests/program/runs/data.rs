@@ -364,6 +364,36 @@ fn the_run_of_two_ranks_has_all_but_the_others_lanes() {
     assert!(text == early && said.contains("only the first rank's lanes"), "{said}");
 }
 
+/// Batches between cursors of different numbers of ranks are not checked, and the receipt says so.
+#[test]
+fn what_no_cursors_lead_through_is_named() {
+    let project = trained();
+    let (_, whole) = data(&project, &["--check"]);
+    assert!(whole["check"].get("unchecked").is_none(), "{whole}");
+    let trail = trail(&project).into_iter().map(|mut line| {
+        if let Some(lanes) = line["batch"].as_u64().filter(|batch| *batch > 30).and(line.get_mut("lanes")) {
+            let lanes = lanes.as_array_mut().expect("lanes");
+            lanes.iter_mut().skip(1).step_by(2).for_each(|lane| *lane = Value::Null);
+            line.as_object_mut().expect("an object").remove("checksum");
+        }
+        line
+    });
+    write_trail(&project, trail.collect::<Vec<_>>());
+    // The checkpoint after the last batch has all lanes, and leads there from the trail's first half.
+    let (code, all) = data(&project, &["--check", "-n", "1000"]);
+    let check = &all["check"];
+    assert!(code == Some(0) && check.get("unchecked").is_none(), "{check}");
+    assert_eq!((&check["batches"], &check["of_batches"]), (&json!(60), &json!(60)), "{check}");
+    std::fs::remove_dir_all(project.path("run/checkpoints")).expect("removed");
+    let (code, some) = data(&project, &["--check", "-n", "1000"]);
+    let check = &some["check"];
+    assert_eq!((code, &check["unchecked"]), (Some(0), &json!([{ "start": 30, "end": 35 }])), "{check}");
+    assert_eq!((&check["batches"], &check["of_batches"]), (&json!(55), &json!(60)), "{check}");
+    let output = project.program(&["report", "run", "--data", "--check"]).output().expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("30 to 34  not checked: the run's cursors before and after"), "{text}");
+}
+
 #[test]
 fn options_that_do_not_fit_are_refused() {
     let project = Project::trained();

@@ -20,7 +20,7 @@ use millstream::config::SourceKind;
 use millstream::cursor::{Event, LaneState, SourceLedger};
 use millstream::files::{File, Location};
 use millstream::meter::Skipped;
-use millstream::replay::{Checked, Listed, RunFiles};
+use millstream::replay::{Checked, Listed, RunFiles, merged};
 use millstream::{Cursor, Error, Result};
 use millstream_train::RunDirectory;
 
@@ -128,6 +128,9 @@ struct Check {
     of_lanes: usize,
     is_same: bool,
     stretches: Vec<Checked>,
+    /// Batches that cannot be made again at any number of places, since the run's cursors around them know different lanes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unchecked: Vec<Range<u64>>,
 }
 
 impl Receipt {
@@ -198,10 +201,10 @@ impl Check {
         let made = async {
             let replay = files.open().await?;
             let made = replay.check(places, |made, of| slow.detail(|| format!("{made} of {of}"))).await?;
-            Ok((replay.lanes(), made))
+            Ok((replay.lanes(), made, replay.unchecked()))
         };
         let made: Result<_> = made.await;
-        let (of_lanes, mut stretches) = made.inspect_err(|error: &Error| {
+        let (of_lanes, mut stretches, unchecked) = made.inspect_err(|error: &Error| {
             if let Some(changes) = changes.filter(|changes| !error.chain().contains(changes)) {
                 progress::say(&format!("the files have changed since the run: {changes}"));
             }
@@ -221,12 +224,17 @@ impl Check {
             to - from - excluded.iter().map(within).sum::<u64>()
         };
         Ok(Self {
-            batches: stretches.iter().map(|checked| delivered(checked.from, checked.to)).sum(),
+            // A checkpoint of all ranks may lead through batches that the first one's trail leads through, too.
+            batches: merged(stretches.iter().map(|checked| checked.from..checked.to).collect())
+                .iter()
+                .map(|made| delivered(made.start, made.end))
+                .sum(),
             of_batches: delivered(0, batches.max(last)),
             lanes,
             of_lanes,
             is_same: stretches.iter().all(|checked| checked.difference.is_none()),
             stretches,
+            unchecked,
         })
     }
 }

@@ -1,5 +1,7 @@
 //! A receipt as tables with titles, for the terminal and the page.
 
+use std::ops::Range;
+
 use serde_json::Value;
 
 use super::{Receipt, Share, Source, part};
@@ -100,6 +102,12 @@ impl Receipt {
             let result = difference.clone().unwrap_or_else(|| "the same".to_owned());
             vec![format!("{from} to {}", to - 1), result]
         });
+        let unchecked = check.unchecked.iter().map(|Range { start, end }| {
+            let why =
+                "not checked: the run's cursors before and after know different lanes, as of other ranks";
+            vec![format!("{start} to {}", end - 1), why.to_owned()]
+        });
+        let rows = rows.chain(unchecked);
         Some(
             Table::new(format!("Made again: {made}{lanes}, {same}"), &["batches", "result"], rows).of_words(),
         )
