@@ -1,8 +1,10 @@
 //! The spellings of tokens, and where they stand in a text.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
+use memchr::memmem;
 use serde::Deserialize;
 
 use crate::config::{TokenizerConfig, TokenizerKind};
@@ -45,7 +47,14 @@ impl Spelling {
 pub(super) struct Spellings {
     all: Vec<Spelling>,
     /// `None` if there are none.
-    finder: Option<AhoCorasick>,
+    finder: Option<Arc<Finder>>,
+}
+
+#[derive(Debug)]
+struct Finder {
+    /// Finds how all of them begin. To look for that first is much faster than to look for all of them.
+    beginning: memmem::Finder<'static>,
+    all: AhoCorasick,
 }
 
 impl Spellings {
@@ -59,7 +68,9 @@ impl Spellings {
             let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts);
             finder.expect("the tokens of a file are far fewer than it can hold")
         };
-        let finder = (!all.is_empty()).then(finder);
+        let beginning = all.iter().map(|spelling| spelling.text.as_bytes()).reduce(common);
+        let beginning = beginning.map(|bytes| memmem::Finder::new(bytes).into_owned());
+        let finder = beginning.map(|beginning| Arc::new(Finder { beginning, all: finder() }));
         Self { all, finder }
     }
 
@@ -71,7 +82,8 @@ impl Spellings {
     pub(super) fn next(&self, text: &str, at: usize) -> Option<(Range<usize>, usize)> {
         let (finder, mut at) = (self.finder.as_ref()?, at);
         loop {
-            let found = finder.find(Input::new(text).range(at..))?;
+            at += finder.beginning.find(&text.as_bytes()[at..])?;
+            let found = finder.all.find(Input::new(text).range(at..))?;
             let number = found.pattern().as_usize();
             if self.all[number].is_at(text, &found.range()) {
                 return Some((found.range(), number));
@@ -93,6 +105,11 @@ impl Spellings {
     pub(super) fn is_in(&self, text: &str) -> bool {
         self.next(text, 0).is_some()
     }
+}
+
+/// The bytes with which both begin.
+fn common<'a>(a: &'a [u8], b: &[u8]) -> &'a [u8] {
+    &a[..a.iter().zip(b).take_while(|(a, b)| a == b).count()]
 }
 
 /// The added tokens of a tokenizer.
