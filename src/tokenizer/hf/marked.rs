@@ -30,7 +30,7 @@ use crate::tokenizer::{EncodeError, MarkedText, Piece, Run};
 
 pub(super) struct MarkedEncoder {
     /// The tokens that templates write, by their spelling.
-    tokens: HashMap<String, Token>,
+    tokens: HashMap<String, Token, foldhash::fast::RandomState>,
     /// Their ids, but for that of unknown text.
     ids: HashSet<u32>,
     /// The token that stands for unknown text, if templates could write it.
@@ -100,7 +100,7 @@ impl MarkedEncoder {
             .filter(|token| is_written(token))
             .map(|token| (token.content.as_str(), token))
             .collect();
-        let tokens: HashMap<String, Token> = (own.vocabulary.added.iter())
+        let tokens: HashMap<String, Token, _> = (own.vocabulary.added.iter())
             .filter_map(|(spelling, id)| {
                 let Added { lstrip, rstrip, .. } = **written.get(spelling.as_str())?;
                 Some((spelling.clone(), Token { id: *id, lstrip, rstrip }))
