@@ -53,7 +53,7 @@ mod source;
 mod tests;
 mod text;
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -84,8 +84,6 @@ const NO_DATE: &str = "the template asks for today's date";
 pub(crate) struct Template {
     program: Program,
     env: Environment<'static>,
-    /// The special tokens, as variables.
-    tokens: Vec<(String, Value)>,
     asks_for_date: bool,
     marks_generation: bool,
 }
@@ -123,6 +121,9 @@ impl Template {
         filters::add(&mut env);
         tests::add(&mut env);
         functions::add(&mut env, date);
+        for (name, token) in tokens {
+            env.add_global(name.clone(), token.as_str());
+        }
         env.set_formatter(write);
         env.set_unknown_method_callback(|state, value, name, args| methods::call(state, value, name, args));
         let compiled = source::prepare(source).and_then(|source| Program::compile(source, &env));
@@ -130,10 +131,9 @@ impl Template {
             what: format!("the chat template cannot be read: {}", describe(&e)),
             remedy: "correct the template, or set `template` to another".to_owned(),
         })?;
-        let tokens = tokens.iter().map(|(name, token)| (name.clone(), Value::from(token.as_str()))).collect();
         let asks_for_date = program.calls("strftime_now");
         let marks_generation = program.marks_generation();
-        Ok(Self { program, env, tokens, asks_for_date, marks_generation })
+        Ok(Self { program, env, asks_for_date, marks_generation })
     }
 
     /// Whether it calls `strftime_now`. It may have its own default for a date that is not set.
@@ -154,21 +154,21 @@ impl Template {
         if input.messages.is_empty() {
             return Err(bad("the conversation has no messages"));
         }
-        let mut fuel = FUEL;
+        let (mut fuel, mut bytes) = (FUEL, 0);
         let mut has_marks = false;
         let mut see = |text: &str| {
             fuel += FUEL_PER_BYTE * (text.len() as u64 + 16);
+            bytes += text.len();
             has_marks |= memchr::memchr(MARKS_BYTE, text.as_bytes()).is_some() && text.contains(MARKS);
         };
-        let mut variables = self.tokens.clone();
-        for (name, value) in input.kwargs {
-            variables.push((name.clone(), objects::from_json(value, &mut see)));
-        }
+        let kwargs = input.kwargs.iter();
+        let mut variables: Vec<(Cow<'static, str>, Value)> =
+            kwargs.map(|(name, value)| (name.clone().into(), objects::from_json(value, &mut see))).collect();
         let messages = input.messages.iter().map(|message| match message {
             Json::Object(fields) => Ok(objects::message(fields, &mut see)),
             _ => Err(bad("a message is not an object")),
         });
-        variables.push(("messages".to_owned(), objects::plain_list(messages.collect::<Result<_, _>>()?)));
+        variables.push(("messages".into(), objects::plain_list(messages.collect::<Result<_, _>>()?)));
         for (name, list) in [("tools", input.tools), ("documents", input.documents)] {
             let objects = list.map(|list| {
                 if !list.iter().all(|item| matches!(item, Json::Object(_))) {
@@ -176,15 +176,15 @@ impl Template {
                 }
                 Ok(objects::plain_list(list.iter().map(|item| objects::from_json(item, &mut see)).collect()))
             });
-            variables.push((name.to_owned(), objects.transpose()?.unwrap_or_else(|| Value::from(()))));
+            variables.push((name.into(), objects.transpose()?.unwrap_or_else(|| Value::from(()))));
         }
-        variables.push(("add_generation_prompt".to_owned(), Value::from(input.add_generation_prompt)));
+        variables.push(("add_generation_prompt".into(), Value::from(input.add_generation_prompt)));
         if has_marks && self.marks_generation {
             return Err(bad("the conversation has a character that is none: U+10FFFE or U+10FFFF"));
         }
         let mut env = self.env.clone();
         env.set_fuel(Some(fuel));
-        let text = self.program.run(&env, BTreeMap::from_iter(variables).into()).map_err(|e| failed(&e))?;
+        let text = self.program.run(&env, objects::variables(variables), bytes).map_err(|e| failed(&e))?;
         if text.len() > MOST_BYTES {
             return Err(failed(&Error::from(ErrorKind::OutOfFuel)));
         }

@@ -3,6 +3,7 @@
 //! A template can build values out of values. Each knows how deep it nests, and one that nests deeper than [`DEEPEST`]
 //! is an error: freeing, comparing and printing it could overflow the stack.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -313,19 +314,21 @@ pub(super) fn from_json(json: &Json, see: &mut impl FnMut(&str)) -> Value {
             Value::from(text.as_str())
         }
         Json::List(list) => plain_list(list.iter().map(|item| from_json(item, see)).collect()),
-        Json::Object(object) => Dict::plain(entries(object.iter(), see)),
+        Json::Object(object) => Dict::plain(entries(object, |_| true, see)),
     }
 }
 
-fn entries<'a>(
-    object: impl Iterator<Item = &'a (String, Json)>,
+fn entries(
+    object: &[(String, Json)],
+    is_kept: impl Fn(&Json) -> bool,
     see: &mut impl FnMut(&str),
 ) -> IndexMap<Value, Value> {
-    let entry = |(key, value): &(String, Json)| {
+    let mut entries = IndexMap::with_capacity_and_hasher(object.len(), Default::default());
+    for (key, value) in object.iter().filter(|(_, value)| is_kept(value)) {
         see(key);
-        (Value::from(key.as_str()), from_json(value, see))
-    };
-    object.map(entry).collect()
+        entries.insert(Value::from(key.as_str()), from_json(value, see));
+    }
+    entries
 }
 
 /// The names under which a message's reasoning comes.
@@ -334,15 +337,34 @@ const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 /// A message as the reference passes it to a template: without fields that are null, and with its reasoning under the
 /// names that templates read.
 pub(super) fn message(fields: &[(String, Json)], see: &mut impl FnMut(&str)) -> Value {
-    let mut entries = entries(fields.iter().filter(|(_, value)| *value != Json::Null), see);
-    let reasoning = REASONING.iter().find_map(|name| entries.get(&Value::from(*name)).cloned());
-    if let Some(reasoning) = reasoning {
+    let mut entries = entries(fields, |value| *value != Json::Null, see);
+    let is_reasoning = |name: &&&str| fields.iter().any(|(key, _)| key == **name);
+    let names = REASONING.iter().filter(is_reasoning);
+    if let Some(reasoning) = names.filter_map(|name| entries.get(&Value::from(*name))).next().cloned() {
         let name = Value::from("thinking");
         let thinking = entries.shift_remove(&name).unwrap_or_else(|| reasoning.clone());
         entries.shift_insert(0, name, thinking);
         entries.insert(Value::from("reasoning_content"), reasoning);
     }
     Dict::plain(entries)
+}
+
+/// The variables of a rendering. Of one name the last one counts.
+#[derive(Debug)]
+struct Variables(Vec<(Cow<'static, str>, Value)>);
+
+impl Object for Variables {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.get_value_by_str(key.as_str()?)
+    }
+
+    fn get_value_by_str(self: &Arc<Self>, name: &str) -> Option<Value> {
+        self.0.iter().rev().find_map(|(key, value)| (key == name).then(|| value.clone()))
+    }
+}
+
+pub(super) fn variables(variables: Vec<(Cow<'static, str>, Value)>) -> Value {
+    Value::from_object(Variables(variables))
 }
 
 /// A list of values of JSON.

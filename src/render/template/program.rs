@@ -50,9 +50,11 @@ impl Program {
         })
     }
 
-    pub(super) fn run(&self, env: &Environment<'_>, variables: Value) -> Result<String, Error> {
+    /// Renders variables of so many bytes.
+    pub(super) fn run(&self, env: &Environment<'_>, variables: Value, bytes: usize) -> Result<String, Error> {
         self.with_dependent(|source, instructions| {
-            let mut text = String::with_capacity(source.len());
+            // Most templates write each variable once, and something around it.
+            let mut text = String::with_capacity(source.len() + bytes + bytes / 4);
             let mut output = machinery::make_string_output(&mut text);
             let blocks = BTreeMap::new();
             machinery::eval(env, instructions, variables, &blocks, &mut output, AutoEscape::None)?;
