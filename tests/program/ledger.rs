@@ -195,6 +195,30 @@ fn what_wraps_counts_as_often_as_it_comes() {
 }
 
 #[test]
+fn what_a_source_without_a_weight_has_left_is_dropped() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let all = sources(&[&written(directory.path(), "epochs = 1")]);
+    let weights = ["--set", "source.0.weight=1", "--set", "source.1.weight=1"];
+    let from_the_start = &["--set", "source.1.weight=0"][..];
+    let later = &["--set", "mixture.changes=[{ batch = 3, weights = { 0 = 1, 1 = 0 } }]"][..];
+    for change in [from_the_start, later] {
+        let config = written(directory.path(), "epochs = 1");
+        let arguments = [&[&*config][..], &weights, change].concat();
+        let ended = sources(&arguments);
+        let part = sources(&[&arguments[..], &["-n", "4", "--count"]].concat());
+        for (nth, all) in all.iter().enumerate() {
+            let expected = [number(&all["documents"]), number(&all["ids"])];
+            assert_eq!(
+                [with(&ended[nth], "dropped"), with(&part[nth], "not_reached")],
+                [expected; 2],
+                "{change:?}"
+            );
+        }
+        assert!(number(&ended[1]["dropped"]["documents"]) > 0, "{ended:?}");
+    }
+}
+
+#[test]
 fn one_epoch_is_one_of_each_source() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = written(directory.path(), "");

@@ -36,8 +36,8 @@ Example: what a run was trained on, and what is left of its data
 
 Each document and each id of a source is counted once: learned (a target), masked (an input, and no target), first
 (only the first input of a row), cut (does not fit a row), excluded (by [exclude]), skipped (unreadable, or nothing to
-learn), dropped (at the end of the stream, by pipeline.uneven and pipeline.last), or not yet reached. Padding is
-the number of targets that a source's rows lack.
+learn), dropped (left over at the end of the stream, by pipeline.uneven, pipeline.last or a weight of 0), or not
+yet reached. Padding is the number of targets that a source's rows lack.
 
 A run is read from its trail of cursors and its checkpoints, at once. --count reads the data once more.";
 
@@ -142,7 +142,7 @@ pub(super) async fn run(args: LedgerArgs, json: bool) -> Result<(), Failure> {
     // At the end of a stream that delivers all, nothing is dropped.
     let (uneven, last) = (config.pipeline.uneven, config.pipeline.last);
     let has_ended = batches.is_none();
-    let is_whole = has_ended && uneven != Uneven::Stop && last != Last::Drop;
+    let is_whole = has_ended && uneven != Uneven::Stop && last != Last::Drop && weighs_all(&config);
     let is_counted = args.count || has_ended;
     let all = match is_counted && !is_whole {
         true => Some(count_all(&config).await?),
@@ -186,6 +186,11 @@ async fn count_all(config: &Config) -> Result<Ledger> {
         config.sources.iter_mut().for_each(|source| source.epochs = None);
     }
     config.exclude.batches.clear();
+    if !weighs_all(&config) {
+        config.mixture.changes.clear();
+        let of_sources = config.sources.iter_mut().filter_map(|source| source.weight.as_mut());
+        of_sources.chain(config.mixture.weights.values_mut()).for_each(|weight| *weight = 1.0);
+    }
     // What wraps counts as often as it comes. In a stream without end, no lane ends before others.
     if !is_finite || config.pipeline.uneven == Uneven::Stop {
         config.pipeline.uneven = Uneven::Pad;
@@ -197,6 +202,17 @@ async fn count_all(config: &Config) -> Result<Ledger> {
         slow.detail(|| count(batch.number() + 1, "batch"));
     }
     Ok(loader.ledger())
+}
+
+/// Whether each source has a weight at the end: one of weight 0 may have documents left then.
+fn weighs_all(config: &Config) -> bool {
+    match config.mixture.changes.last() {
+        Some(change) => change.weights.values().all(|weight| *weight > 0.0),
+        None => {
+            let of_sources = config.sources.iter().filter_map(|source| source.weight.as_ref());
+            of_sources.chain(config.mixture.weights.values()).all(|weight| *weight > 0.0)
+        }
+    }
 }
 
 fn is_finite(config: &Config) -> bool {
@@ -291,10 +307,15 @@ impl Shown {
         let has_ended = batches.is_none();
         let all_of = |name: &str| {
             let all = all.as_ref()?.sources.iter().find(|(other, _)| other == name)?;
-            Some(whole(&all.1))
+            Some(all.1)
         };
-        let source = |(name, ledger): (String, SourceLedger)| {
-            let (all, own) = (all_of(&name), whole(&ledger));
+        let source = |(name, mut ledger): (String, SourceLedger)| {
+            let all = all_of(&name);
+            if let Some(all) = all.filter(|_| has_ended) {
+                // What cannot be read among what is left over at the end is skipped, and not dropped.
+                ledger.skipped = ledger.skipped.max(all.skipped);
+            }
+            let (all, own) = (all.as_ref().map(whole), whole(&ledger));
             let left = all.map(|all| LeftOut {
                 documents: all.documents.saturating_sub(own.documents),
                 ids: all.ids.saturating_sub(own.ids),
