@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::progress;
 use millstream::files::Listing;
-use millstream::replay::{Run, Session};
+use millstream::replay::{Run, Session, merged};
 use millstream::{Cursor, Error, Result, trail};
 use millstream_train::{Checkpoint, RunDirectory};
 
@@ -21,8 +21,8 @@ const TAIL: u64 = 1 << 20;
 pub(super) struct Steps {
     /// Where each session begins, ascending.
     sessions: Vec<Begin>,
-    /// The batches that no step used, in order.
-    excluded: Vec<Range<u64>>,
+    /// The batches that no step used, in order: those that are excluded, and those without targets.
+    unused: Vec<Range<u64>>,
 }
 
 /// Where a session begins.
@@ -68,7 +68,8 @@ pub(super) fn read(root: &Path, moved: &[String]) -> Result<(Run, Steps)> {
         |(_, config): &(u64, millstream_train::RunConfig)| Session { begins: 0, config: config.data.clone() };
     let files = directory.files().exists().then(|| Listing::load(directory.files())).transpose()?;
     let mut run = Run { sessions: configs.iter().map(session).collect(), batches: 0, trail, files };
-    let mut steps = Steps { sessions: Vec::new(), excluded: run.excluded_batches() };
+    let unused = merged([run.excluded_batches(), directory.unused_batches()?].concat());
+    let mut steps = Steps { sessions: Vec::new(), unused };
     for ((step, config), session) in configs.iter().zip(&mut run.sessions) {
         session.begins = steps.batches(*step);
         let accumulate = config.train.accumulate.max(1) as u64;
@@ -91,8 +92,8 @@ impl Steps {
             return batch + 1;
         };
         let within = |range: &Range<u64>| range.end.min(batch).saturating_sub(range.start.max(*begin));
-        let excluded: u64 = self.excluded.iter().map(within).sum();
-        step + (batch - begin - excluded) / accumulate + 1
+        let unused: u64 = self.unused.iter().map(within).sum();
+        step + (batch - begin - unused) / accumulate + 1
     }
 
     /// How many batches there are up to the end of `step`.
@@ -103,7 +104,7 @@ impl Steps {
             return 0;
         };
         let (mut at, mut left) = (*batch, (step - before) * accumulate);
-        for range in &self.excluded {
+        for range in &self.unused {
             let free = range.start.saturating_sub(at);
             if left <= free {
                 break;
@@ -140,11 +141,11 @@ mod tests {
 
     fn steps() -> Steps {
         let begin = |step, batch, accumulate| Begin { step, batch, accumulate };
-        Steps { sessions: vec![begin(0, 0, 2), begin(3, 6, 3)], excluded: vec![2..2, 8..12, 13..14] }
+        Steps { sessions: vec![begin(0, 0, 2), begin(3, 6, 3)], unused: vec![2..2, 8..12, 13..14] }
     }
 
     #[test]
-    fn a_step_uses_the_batches_that_are_not_excluded() {
+    fn a_step_uses_the_batches_that_are_not_left_out() {
         let of: Vec<u64> = [0, 1, 2, 3, 4, 5, 6, 7, 12, 14, 15, 16, 17].map(|batch| steps().of(batch)).into();
         assert_eq!(of, [1, 1, 2, 2, 3, 3, 4, 4, 4, 5, 5, 5, 6]);
     }

@@ -11,7 +11,7 @@ use crate::checkpoint::{Checkpoint, folder};
 use crate::config::{ModelConfig, RunConfig};
 use crate::file_names::{
     CHAT, CHECKPOINTS, CONFIG, CONFIG_COPY, FILES, INIT, METRICS, SAMPLES, SETTINGS, SKIPPED, TENSORBOARD,
-    TOKENIZER,
+    TOKENIZER, UNUSED,
 };
 use crate::model::Gpt;
 use crate::pretrained;
@@ -30,6 +30,7 @@ mod resume_settings;
 mod samples;
 mod skipped;
 mod tensorboard;
+mod unused;
 
 pub(crate) use log::RunLog;
 use resume_settings::{ResumeSettings, differences};
@@ -410,6 +411,11 @@ impl RunDirectory {
     /// The path of the [skipped documents](Self::skipped_documents).
     pub fn skipped(&self) -> PathBuf {
         self.root.join(SKIPPED)
+    }
+
+    /// The path of the [unused batches](Self::unused_batches).
+    pub fn unused(&self) -> PathBuf {
+        self.root.join(UNUSED)
     }
 
     /// The path of TensorBoard's event files, for a run with `train.tensorboard`.

@@ -22,5 +22,7 @@ pub(super) const TENSORBOARD: &str = "tensorboard";
 pub(super) const CHECKPOINTS: &str = "checkpoints";
 /// The documents that it skipped.
 pub(super) const SKIPPED: &str = "skipped.jsonl";
+/// The batches that no step used.
+pub(super) const UNUSED: &str = "unused.jsonl";
 /// The listing of the files that it reads.
 pub(super) const FILES: &str = "files.jsonl";

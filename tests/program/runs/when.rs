@@ -157,3 +157,44 @@ fn a_file_whose_name_is_not_utf_8_is_named() {
         assert!(code == Some(0) && text.contains("corpus/caf\u{fffd}.txt"), "{text}");
     }
 }
+
+#[test]
+fn batches_without_targets_belong_to_no_step() {
+    let project = Project::new();
+    std::fs::remove_dir_all(project.path("corpus")).expect("removed");
+    std::fs::create_dir(project.path("corpus")).expect("a directory");
+    // A text of one id has no target.
+    let text: String =
+        (0..60).map(|line| if line % 3 < 2 { "x\n".to_owned() } else { format!("line {line}\n") }).collect();
+    std::fs::write(project.path("corpus/a.txt"), text).expect("written");
+    let settings = [
+        "source.0.document=line",
+        "tokenizer.eos=",
+        "pipeline={ seq_len = 16, batch_size = 1, pack = 'pad', window = 1, lanes = 1, shuffle_splits = false }",
+        "train.trail_every=1",
+        "train.validate_every=",
+    ];
+    let train = |of: &[&str], steps: &str| {
+        let all = settings.iter().flat_map(|setting| ["--set", setting]);
+        let all = if of.contains(&"--resume") { Vec::new() } else { all.collect::<Vec<_>>() };
+        project.succeed(&[&["train"], of, &all, &["--set", steps]].concat());
+    };
+    train(&["run.toml"], "train.steps=8");
+    let trail = millstream::trail::all(project.path("run/cursors.jsonl")).expect("a trail");
+    let ends: Vec<u64> = trail.iter().map(|cursor| cursor.batch()).collect();
+    assert!(ends.len() == 8 && ends[7] > 8, "{ends:?}");
+    let mut found_in = Vec::new();
+    for line in (3..=21).step_by(3) {
+        let (_, found) = when(&project, &format!("a.txt:{line}"));
+        let place = &found["found"][0];
+        let batch = place["batch"].as_u64().expect("a number");
+        let step = ends.iter().position(|end| batch < *end).expect("it was read") as u64 + 1;
+        assert_eq!(place["step"], step, "line {line}: {found} {ends:?}");
+        found_in.push(step);
+    }
+    assert!(found_in.windows(2).any(|steps| steps[0] != steps[1]), "{found_in:?}");
+
+    // Who makes the batches again knows where each session began.
+    train(&["--resume", "run", "--set", "pipeline.batch_size=2"], "train.steps=14");
+    project.succeed(&["report", "run", "--data", "--check", "-n", "50"]);
+}

@@ -1,8 +1,11 @@
 //! The files that the first rank of a run writes besides checkpoints: the settings of its sessions, the trail of
-//! cursors, the documents that it skips, and its reports. The reports go to `metrics.jsonl`, and to TensorBoard's event files if the config asks for
-//! them. All have each step once, even after a resume. Holds the open files.
+//! cursors, the documents that it skips, the batches that no step used, and its reports. The reports go to `metrics.jsonl`,
+//! and to TensorBoard's event files if the config asks for them. All have each step once, even after a resume. Holds the
+//! open files.
 //!
 //! TensorBoard only shows the metrics: if its files cannot be written, the run goes on without them.
+
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +14,7 @@ use super::lines::{self, Lines};
 use super::samples::Sample;
 use super::skipped::SkipLog;
 use super::tensorboard::{self, TensorBoard};
+use super::unused::UnusedLog;
 use crate::checkpoint::folder;
 use crate::config::RunConfig;
 use crate::events::Observer;
@@ -30,6 +34,7 @@ pub(crate) struct RunLog {
     tensorboard: Option<TensorBoard>,
     trail: Trail,
     skipped: SkipLog,
+    unused: UnusedLog,
 }
 
 /// The step, which every line has, and the field that only validations have.
@@ -63,12 +68,14 @@ impl RunLog {
         let metrics = lines::cut(&directory.metrics(), |line: &Line| line.step <= step)?;
         lines::cut(&directory.samples(), |sample: &Sample| sample.step <= step)?;
         let tensorboard = begin_tensorboard(&directory, config, &metrics).unwrap_or_else(without_tensorboard);
-        let trail = Trail::open(directory.trail(), cursor.map_or(0, Cursor::batch))?;
+        let batch = cursor.map_or(0, Cursor::batch);
+        let trail = Trail::open(directory.trail(), batch)?;
         let last = metrics.lines().last().and_then(|line| serde_json::from_str::<Line>(line).ok());
         let validated = last.filter(|line| line.validation_loss.is_some()).map(|line| line.step);
         let metrics = Lines::open(directory.metrics())?;
         let skipped = SkipLog::open(&directory, step)?;
-        Ok(Self { _directory: directory, metrics, validated, tensorboard, trail, skipped })
+        let unused = UnusedLog::open(&directory, batch)?;
+        Ok(Self { _directory: directory, metrics, validated, tensorboard, trail, skipped, unused })
     }
 
     /// Whether the session before wrote the validation after `step`, and ended before it saved a checkpoint.
@@ -94,6 +101,10 @@ impl RunLog {
 
     pub(crate) fn record_skipped(&mut self, skipped: Vec<Skipped>) -> Result<()> {
         self.skipped.write(skipped)
+    }
+
+    pub(crate) fn record_unused(&mut self, batches: Range<u64>) -> Result<()> {
+        self.unused.write(batches)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The reports of a session, to its observer and to the run's log. Holds the session's rates, and those since the last
 //! logged step.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -116,6 +117,11 @@ impl<'a> Reports<'a> {
         let Some(log) = &mut self.log else { return Ok(()) };
         log.record_cursor(cursor)?;
         log.record_skipped(skipped(self.watch.as_ref()))
+    }
+
+    /// Adds batches that no step uses to the run's record.
+    pub(super) fn record_unused(&mut self, batches: Range<u64>) -> Result<()> {
+        self.log.as_mut().map_or(Ok(()), |log| log.record_unused(batches))
     }
 
     /// The result of a session whose state is saved at `checkpoint`.

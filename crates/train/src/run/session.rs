@@ -4,7 +4,7 @@
 //! future of a multi-thread runtime: the loader then works on the other threads.
 
 use std::future::Future;
-use std::ops::AsyncFnMut;
+use std::ops::{AsyncFnMut, Range};
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
@@ -47,6 +47,12 @@ pub async fn drive<M: LanguageModel, V: Stream<Item = Result<Batch>> + Unpin>(
 ) -> Result<Outcome> {
     let config = trainer.config().clone();
     Session::open(trainer, &config, directory, None, observer, held_out)?.run(batches, stop).await
+}
+
+/// The numbers of batches that follow each other; `None` if there are none, or if no loader made them.
+fn batches_of(batches: &[Batch]) -> Option<Range<u64>> {
+    let (first, last) = batches.first().zip(batches.last())?;
+    Some(first.number()..last.cursor().batch()).filter(|batches| !batches.is_empty())
 }
 
 #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
@@ -169,6 +175,7 @@ impl<'a, M: LanguageModel, V: Batches, H: AsyncFnMut() -> Result<Option<V>>> Ses
             let (collected, request) = self.unless_failed(collected);
             self.trainer.waited(waited);
             is_last = request == Request::LastStep;
+            let taken = batches_of(&collected);
             match self.advance(collected, request, waited)? {
                 Decision::Step(done) => done.iter().for_each(|step| self.report(step)),
                 Decision::End => return Ok(End::DataEnded),
@@ -178,6 +185,8 @@ impl<'a, M: LanguageModel, V: Batches, H: AsyncFnMut() -> Result<Option<V>>> Ses
                 }
                 Decision::WithoutTargets => {
                     without_targets += 1;
+                    let recorded = taken.map_or(Ok(()), |taken| self.reports.record_unused(taken));
+                    self.fail(recorded);
                     if without_targets == MOST_WITHOUT_TARGETS {
                         // All ranks count the same steps, and stop at the same one.
                         self.fail(Err(Error::Train(format!(
