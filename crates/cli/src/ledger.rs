@@ -8,7 +8,7 @@ use futures::StreamExt;
 use serde::Serialize;
 
 use super::failure::Failure;
-use super::settings::{self, Settings};
+use super::settings::Settings;
 use super::words::count;
 use super::{RunConfig, Written, print_json, print_line, progress, table};
 use millstream::config::{Last, Uneven};
@@ -227,7 +227,7 @@ async fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Fail
         return Err(Failure::usage("--batches", "a run's ledger covers all of its batches; leave it out"));
     }
     for setting in args.settings.all() {
-        settings::moved_paths(setting).map_err(|problem| Failure::usage("--set", problem))?;
+        super::settings::moved_paths(setting).map_err(|problem| Failure::usage("--set", problem))?;
     }
     let directory = millstream_train::RunDirectory::open(&args.of)?;
     let mut config = directory.adapt(directory.config(args.settings.all())?).data;
