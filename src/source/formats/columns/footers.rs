@@ -11,9 +11,10 @@ const ROOM: u64 = 16 << 20;
 /// Parsed footers, by the paths of their files.
 #[derive(Debug)]
 pub(super) struct Footers<T> {
-    known: HashMap<PathBuf, Weak<T>>,
-    /// The footers that stay, and how many bytes they take.
-    kept: Vec<Arc<T>>,
+    /// Those that open splits use.
+    open: HashMap<PathBuf, Weak<T>>,
+    /// Those that stay, and how many bytes they take.
+    kept: HashMap<PathBuf, Arc<T>>,
     bytes: u64,
     /// The footer that was read last: where splits are opened one after the other, it serves the next.
     last: Option<Arc<T>>,
@@ -21,30 +22,32 @@ pub(super) struct Footers<T> {
 
 impl<T> Default for Footers<T> {
     fn default() -> Self {
-        Self { known: HashMap::new(), kept: Vec::new(), bytes: 0, last: None }
+        Self { open: HashMap::new(), kept: HashMap::new(), bytes: 0, last: None }
     }
 }
 
 impl<T> Footers<T> {
     pub(super) fn get(&self, path: &Path) -> Option<Arc<T>> {
-        self.known.get(path).and_then(Weak::upgrade)
+        self.kept.get(path).cloned().or_else(|| self.open.get(path).and_then(Weak::upgrade))
     }
 
     /// Adds the footer of a file, for as long as a split uses it or it is the last.
     pub(super) fn add(&mut self, path: &Path, footer: T) -> Arc<T> {
         let footer = Arc::new(footer);
-        self.known.retain(|_, footer| footer.strong_count() > 0);
-        self.known.insert(path.to_owned(), Arc::downgrade(&footer));
+        self.open.retain(|_, footer| footer.strong_count() > 0);
+        self.open.insert(path.to_owned(), Arc::downgrade(&footer));
         self.last = Some(footer.clone());
         footer
     }
 
-    /// Keeps a footer that takes so many bytes as long as the source is open. Returns false if there is no room.
-    pub(super) fn keep(&mut self, footer: &Arc<T>, bytes: u64) -> bool {
+    /// Keeps the footer of a file, which takes `bytes`, in memory until the source is closed. Returns false if there is no
+    /// room.
+    pub(super) fn keep(&mut self, path: &Path, footer: &Arc<T>, bytes: u64) -> bool {
         let has_room = self.bytes.saturating_add(bytes) <= ROOM;
         if has_room {
             self.bytes += bytes;
-            self.kept.push(footer.clone());
+            self.open.remove(path);
+            self.kept.insert(path.to_owned(), footer.clone());
         }
         has_room
     }
@@ -64,7 +67,7 @@ mod tests {
         let mut footers = Footers::default();
         let mut add = |name: &str, bytes| {
             let footer = footers.add(Path::new(name), name.to_owned());
-            footers.keep(&footer, bytes)
+            footers.keep(Path::new(name), &footer, bytes)
         };
         assert!(add("a", ROOM - 9) && !add("b", 10) && add("c", 9) && !add("d", 1));
         assert_eq!(footers.bytes(), ROOM);

@@ -193,7 +193,7 @@ impl Format for ParquetFormat {
         let (footer, len, is_local) = (footer(&*stored)?, stored.len(), stored.is_local());
         let Ok(table) = Unread::split(self.footer(&stored))? else { return Ok(Layout::Whole.into()) };
         self.columns.check(stored.path(), table.metadata.schema())?;
-        let opening = if self.footers().keep(&table, table.bytes()) { 0..0 } else { footer };
+        let opening = if self.footers().keep(stored.path(), &table, table.bytes()) { 0..0 } else { footer };
         let rows = table.rows();
         // Few row groups are cut too. In a store, each part would fetch the whole row group.
         let first = table.first_pages(&*stored);
