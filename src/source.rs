@@ -43,7 +43,6 @@ use crate::meter::Meter;
 use crate::pin::Pinning;
 use crate::shards::TokenCache;
 use crate::store::{CancelToken, Stores};
-use crate::{tasks, threads};
 
 mod carried;
 mod catalog;
@@ -86,8 +85,8 @@ pub(crate) use reading::splits::{LeftOutDocument, SplitDocument, SplitItem, Spli
 pub(crate) use rendering::Rendering;
 
 use catalog::corpus::Corpus;
+use catalog::resolved;
 use catalog::resolved::Resolved;
-use catalog::{paths, resolved};
 use reading::cached::CachedTokens;
 use reading::documents::SLABS;
 use reading::grouper::{Draw, Grouper};
@@ -164,7 +163,7 @@ impl Source {
     /// # Errors
     /// As [`open`](Source::open).
     pub async fn from_config(config: &Config) -> Result<Self> {
-        Self::opened(&config.seeded_sources(), &config.tokenizer, &config.store).await
+        SourceList::new(config).await?.open().await
     }
 
     /// Like [`open`](Source::open), with settings for reading remote files.
@@ -172,23 +171,7 @@ impl Source {
     /// # Errors
     /// As [`open`](Source::open).
     pub async fn open_with(sources: &[SourceConfig], store: &StoreConfig) -> Result<Self> {
-        Self::opened(sources, &TokenizerConfig::default(), store).await
-    }
-
-    async fn opened(
-        sources: &[SourceConfig],
-        tokenizer: &TokenizerConfig,
-        store: &StoreConfig,
-    ) -> Result<Self> {
-        for (index, source) in sources.iter().enumerate() {
-            source.validate(&format!("source.{index}"))?;
-        }
-        store.validate()?;
-        tasks::can_block(threads::LEAST).await?;
-        let stores = Arc::new(Stores::new(store));
-        let sources = resolved::resolve(sources, &stores).await?;
-        let files = paths::files(&sources, &stores).await?;
-        Self::of_files(sources, files, tokenizer, stores).await
+        SourceList::of(sources, &TokenizerConfig::default(), store).await?.open().await
     }
 
     /// Opens the files of these sources.

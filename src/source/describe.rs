@@ -11,13 +11,14 @@ use serde_json::{Deserializer, Value};
 use super::Source;
 use super::catalog::dataset::is_dataset;
 use super::catalog::directory::kinds;
-use super::catalog::{paths, resolved};
+use super::catalog::paths;
 use super::content::Content;
 use super::formats::mds::shards;
 use super::formats::text::head;
 use super::formats::{Format, Opened, Unopened, Wanted, registered};
 use super::framing::bom_len;
 use super::layout::Layout;
+use super::listed::{ListedSource, list};
 use super::problem::Unread;
 use super::window::Window;
 use crate::bounded;
@@ -194,11 +195,11 @@ async fn look<T: Send + 'static>(
 ) -> Result<(Vec<T>, usize, u64)> {
     let stores = Arc::new(Stores::new(&StoreConfig::default()));
     let config = SourceConfig { task: Task::Text, ..config.clone() };
-    let sources = resolved::resolve(&[config], &stores).await?;
-    let files = Arc::new(paths::files(&sources, &stores).await?);
+    let ListedSource { resolved, files } = list(0, &config, &stores, &Arc::default()).await?;
+    let files = Arc::new(paths::joined(vec![files])?);
     let opener = FileOpener::unplanned(files.clone(), stores, Cancellable::never());
     blocking("source", move || {
-        let format = registered(0, &sources[0].reads, wanted, &Arc::default())?;
+        let format = registered(0, &resolved.reads, wanted, &Arc::default())?;
         let (count, bytes) = (files.len(), files.iter().map(|file| file.len).sum());
         for number in 0..count.min(LOOKED_AT) as u32 {
             let refused = |unread| match unread {

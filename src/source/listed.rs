@@ -10,7 +10,7 @@ use super::catalog::origin::Origin;
 use super::catalog::paths::{self, SourceFiles};
 use super::catalog::resolved::{self, Resolved};
 use super::catalog::samples;
-use crate::config::{Config, SourceConfig, TokenizerConfig};
+use crate::config::{Config, SourceConfig, StoreConfig, TokenizerConfig};
 use crate::error::{Error, Result};
 use crate::files::File;
 use crate::store::Stores;
@@ -31,30 +31,41 @@ pub(crate) struct SourceList {
 /// A source, as it is configured and read, with its files.
 #[derive(Debug)]
 pub(crate) struct ListedSource {
-    resolved: Resolved,
-    files: SourceFiles,
+    pub(super) resolved: Resolved,
+    pub(super) files: SourceFiles,
 }
 
 impl SourceList {
+    /// Lists the files of each source of a config.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub(crate) async fn new(config: &Config) -> Result<Self> {
+        Self::of(&config.seeded_sources(), &config.tokenizer, &config.store).await
+    }
+
     /// Lists the files of each source.
     ///
     /// # Errors
     /// [`Error::Config`] for a setting out of bounds, [`Error::Threads`] if the system refuses threads.
-    pub(crate) async fn new(config: &Config) -> Result<Self> {
-        let sources = config.seeded_sources();
+    pub(super) async fn of(
+        sources: &[SourceConfig],
+        tokenizer: &TokenizerConfig,
+        store: &StoreConfig,
+    ) -> Result<Self> {
         for (index, source) in sources.iter().enumerate() {
             source.validate(&format!("source.{index}"))?;
         }
-        config.store.validate()?;
+        store.validate()?;
         tasks::can_block(threads::LEAST).await?;
-        let (stores, skipped) = (Arc::new(Stores::new(&config.store)), paths::Skipped::default());
+        let (stores, skipped) = (Arc::new(Stores::new(store)), paths::Skipped::default());
         let lists: Vec<_> = sources
             .iter()
             .enumerate()
             .map(|(index, source)| list(index, source, &stores, &skipped))
             .collect();
         let sources = stream::iter(lists).buffered(AT_ONCE).collect().await;
-        Ok(Self { sources, tokenizer: config.tokenizer.clone(), stores })
+        Ok(Self { sources, tokenizer: tokenizer.clone(), stores })
     }
 
     /// The sources in order, each with its files or why they cannot be listed.
@@ -74,13 +85,14 @@ impl SourceList {
     }
 }
 
-async fn list(
+/// Lists the files of the source with the number `index`.
+pub(super) async fn list(
     index: usize,
     source: &SourceConfig,
     stores: &Arc<Stores>,
     skipped: &paths::Skipped,
 ) -> Result<ListedSource> {
-    let resolved = resolved::resolve_one(index, source, stores).await?;
+    let resolved = resolved::resolve(index, source, stores).await?;
     let files = paths::of_source(index, &resolved, stores, skipped).await?;
     Ok(ListedSource { resolved, files })
 }

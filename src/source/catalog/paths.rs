@@ -47,15 +47,6 @@ pub(crate) struct SourceFiles {
     roots: Vec<u32>,
 }
 
-/// The files of all `sources`, source by source.
-pub(crate) async fn files(sources: &[Resolved], stores: &Arc<Stores>) -> Result<Files> {
-    let (mut all, skipped) = (Vec::new(), Skipped::default());
-    for (index, source) in sources.iter().enumerate() {
-        all.push(of_source(index, source, stores, &skipped).await?);
-    }
-    joined(all)
-}
-
 /// The files of all sources as those of one corpus.
 pub(crate) fn joined(all: Vec<SourceFiles>) -> Result<Files> {
     if all.is_empty() {

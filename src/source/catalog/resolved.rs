@@ -41,23 +41,9 @@ pub(crate) async fn renderings(
 }
 
 /// Resolves the source with the number `index`. It looks at directories, on a blocking thread.
-pub(crate) async fn resolve_one(
-    index: usize,
-    source: &SourceConfig,
-    stores: &Arc<Stores>,
-) -> Result<Resolved> {
+pub(crate) async fn resolve(index: usize, source: &SourceConfig, stores: &Arc<Stores>) -> Result<Resolved> {
     let (source, stores) = (source.clone(), stores.clone());
     blocking("source", move || resolved(&format!("source.{index}"), &source, &stores)).await
-}
-
-/// Resolves all sources. It looks at directories, on a blocking thread.
-pub(crate) async fn resolve(sources: &[SourceConfig], stores: &Arc<Stores>) -> Result<Vec<Resolved>> {
-    let (sources, stores) = (sources.to_vec(), stores.clone());
-    blocking("source", move || {
-        let sources = sources.iter().enumerate();
-        sources.map(|(index, source)| resolved(&format!("source.{index}"), source, &stores)).collect()
-    })
-    .await
 }
 
 fn resolved(key: &str, config: &SourceConfig, stores: &Arc<Stores>) -> Result<Resolved> {
