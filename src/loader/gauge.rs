@@ -139,7 +139,7 @@ impl Gauge {
     }
 
     /// The ledger at the end of the stream, whose last batch has the cursor `last`: with what was left out behind the last
-    /// rows of those own lanes that have delivered all of a source.
+    /// rows of those own lanes that have delivered all of theirs.
     pub(super) fn ledger_at_end(&self, last: &Cursor) -> Ledger {
         let last = self.excluded_end.get().map_or(last, |end| end);
         let mut ledger = last.ledger();

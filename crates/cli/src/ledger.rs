@@ -18,7 +18,6 @@ use millstream::{Config, Loader, Result};
 #[cfg(feature = "train")]
 use millstream::{
     Cursor,
-    files::Listing,
     replay::{self, LONGEST_SILENCE},
 };
 
@@ -246,15 +245,14 @@ async fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Fail
         of_lanes(&mut config, &cursor)?;
         config.store.deadline = config.store.deadline.min(LONGEST_SILENCE);
         // Other files than those of the run are refused.
-        let mut loader = match super::open(&config, Loader::builder(&config).with_cursor(cursor.clone()))
-            .await
-        {
-            Ok(loader) => loader,
-            Err(error) => {
-                let was = directory.files().exists().then(|| Listing::load(directory.files())).transpose()?;
-                return Err(replay::refused(error, was.as_ref(), &config).await.into());
-            }
-        };
+        let mut loader =
+            match super::open(&config, Loader::builder(&config).with_cursor(cursor.clone())).await {
+                Ok(loader) => loader,
+                Err(error) => {
+                    let was = directory.listing()?;
+                    return Err(replay::refused(error, was.as_ref(), &config).await.into());
+                }
+            };
         if is_finite(&config) && loader.next().await.transpose()?.is_none() {
             return Ok((config, loader.ledger(), None));
         }

@@ -8,7 +8,6 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::progress;
-use millstream::files::Listing;
 use millstream::replay::{Run, Session, merged};
 use millstream::{Cursor, Error, Result, trail};
 use millstream_train::{Checkpoint, RunDirectory};
@@ -66,7 +65,7 @@ pub(super) fn read(root: &Path, moved: &[String]) -> Result<(Run, Steps)> {
     }
     let session =
         |(_, config): &(u64, millstream_train::RunConfig)| Session { begins: 0, config: config.data.clone() };
-    let files = directory.files().exists().then(|| Listing::load(directory.files())).transpose()?;
+    let files = directory.listing()?;
     let mut run = Run { sessions: configs.iter().map(session).collect(), batches: 0, trail, files };
     let unused = merged([run.excluded_batches(), directory.unused_batches()?].concat());
     let mut steps = Steps { sessions: Vec::new(), unused };

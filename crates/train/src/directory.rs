@@ -19,6 +19,7 @@ use millstream::atomic::write_atomically;
 use millstream::config::{SourceConfig, Task, TokenizerConfig};
 use millstream::disk;
 use millstream::error::{Error, Remedy, Result, ResumeFrom};
+use millstream::files::Listing;
 use millstream::lock::DirLock;
 use millstream::render::ChatTemplate;
 use millstream::tokenizer::Tokenizer;
@@ -436,6 +437,14 @@ impl RunDirectory {
     /// The path of the [listing](millstream::files::Listing) of the files that the run reads.
     pub fn files(&self) -> PathBuf {
         self.root.join(FILES)
+    }
+
+    /// The listing of the files that the run has read; `None` if it has none.
+    ///
+    /// # Errors
+    /// Those of [`Listing::load`].
+    pub fn listing(&self) -> Result<Option<Listing>> {
+        self.files().exists().then(|| Listing::load(self.files())).transpose()
     }
 
     /// The path of the model files that a run with `train.init` keeps: the small ones that [`Origin`](crate::Origin)

@@ -18,6 +18,13 @@ pub(super) fn read(path: &Path) -> Result<String> {
     }
 }
 
+/// What the lines of a file say, but for a last one that a kill cut off.
+pub(super) fn whole<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
+    let text = read(path)?;
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.map(|line| serde_json::from_str(line).map_err(|e| Error::io(path, "read", e.into()))).collect()
+}
+
 /// Keeps the lines of a file that `is_kept` accepts, and returns them. A line that a kill cut off goes too.
 pub(super) fn cut<T: DeserializeOwned>(path: &Path, is_kept: impl Fn(&T) -> bool) -> Result<String> {
     let text = read(path)?;
@@ -48,6 +55,28 @@ impl Lines {
         let failed = |e| Error::io(&self.path, "write", e);
         let line = serde_json::to_string(value).map_err(|e| failed(e.into()))? + "\n";
         self.file.write_all(line.as_bytes()).map_err(failed)
+    }
+}
+
+/// Appends to a file that is made with its first line.
+#[derive(Debug)]
+pub(super) struct LateLines {
+    path: PathBuf,
+    lines: Option<Lines>,
+}
+
+impl LateLines {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, lines: None }
+    }
+
+    /// As [`Lines::write`].
+    pub(super) fn write(&mut self, value: &impl Serialize) -> Result<()> {
+        let lines = match &mut self.lines {
+            Some(lines) => lines,
+            none => none.insert(Lines::open(self.path.clone())?),
+        };
+        lines.write(value)
     }
 }
 

@@ -10,11 +10,11 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::RunDirectory;
-use super::lines::{self, Lines};
+use super::lines::{self, LateLines, Lines};
 use super::samples::Sample;
 use super::skipped::SkipLog;
 use super::tensorboard::{self, TensorBoard};
-use super::unused::UnusedLog;
+use super::unused::{self, Unused};
 use crate::checkpoint::folder;
 use crate::config::RunConfig;
 use crate::events::Observer;
@@ -34,7 +34,7 @@ pub(crate) struct RunLog {
     tensorboard: Option<TensorBoard>,
     trail: Trail,
     skipped: SkipLog,
-    unused: UnusedLog,
+    unused: LateLines,
 }
 
 /// The step, which every line has, and the field that only validations have.
@@ -74,7 +74,7 @@ impl RunLog {
         let validated = last.filter(|line| line.validation_loss.is_some()).map(|line| line.step);
         let metrics = Lines::open(directory.metrics())?;
         let skipped = SkipLog::open(&directory, step)?;
-        let unused = UnusedLog::open(&directory, batch)?;
+        let unused = unused::open(&directory, batch)?;
         Ok(Self { _directory: directory, metrics, validated, tensorboard, trail, skipped, unused })
     }
 
@@ -104,7 +104,7 @@ impl RunLog {
     }
 
     pub(crate) fn record_unused(&mut self, batches: Range<u64>) -> Result<()> {
-        self.unused.write(batches)
+        self.unused.write(&Unused { from: batches.start, to: batches.end })
     }
 }
 

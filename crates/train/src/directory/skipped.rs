@@ -1,23 +1,23 @@
 //! The documents that a run skipped, and why: `skipped.jsonl`, one JSON object a line. Held in memory: all of them.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 
 use super::RunDirectory;
-use super::lines::{self, Lines};
-use millstream::error::{Error, Result};
+use super::lines::{self, LateLines};
+#[cfg(doc)]
+use millstream::error::Error;
+use millstream::error::Result;
 use millstream::meter::Skipped;
 
 /// How many documents are written. The ledger counts all.
 const MOST: usize = 10_000;
 
-/// The open file of a session. It is made with the first skipped document.
+/// The file of a session.
 #[derive(Debug)]
 pub(super) struct SkipLog {
-    path: PathBuf,
     /// Those in the file. A resume, a kill and each epoch read documents again.
     known: HashSet<Skipped>,
-    lines: Option<Lines>,
+    lines: LateLines,
 }
 
 impl SkipLog {
@@ -26,7 +26,7 @@ impl SkipLog {
         let path = directory.skipped();
         let kept = lines::cut(&path, |_: &Skipped| step > 0)?;
         let known = kept.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        Ok(Self { path, known, lines: None })
+        Ok(Self { known, lines: LateLines::new(path) })
     }
 
     /// Writes those of these documents that are new.
@@ -35,11 +35,7 @@ impl SkipLog {
             if self.known.len() >= MOST || self.known.contains(&document) {
                 continue;
             }
-            let lines = match &mut self.lines {
-                Some(lines) => lines,
-                none => none.insert(Lines::open(self.path.clone())?),
-            };
-            lines.write(&document)?;
+            self.lines.write(&document)?;
             self.known.insert(document);
         }
         Ok(())
@@ -53,10 +49,7 @@ impl RunDirectory {
     /// # Errors
     /// [`Error::Io`] if they cannot be read, or are damaged.
     pub fn skipped_documents(&self) -> Result<Vec<Skipped>> {
-        let (path, parse) = (self.skipped(), serde_json::from_str::<Skipped>);
-        let text = lines::read(&path)?;
-        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        whole.map(|line| parse(line).map_err(|e| Error::io(&path, "read", e.into()))).collect()
+        lines::whole(&self.skipped())
     }
 }
 
