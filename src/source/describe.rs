@@ -43,8 +43,8 @@ const READ_BYTES: usize = 16 << 10;
 /// directory of token shards, MosaicML's shards or a Hugging Face dataset. `None` for another directory, or a file that
 /// is neither text nor of a supported format.
 ///
-/// A `.json` file is `jsonl` if its first lines are objects, and text if not: a source can also read one array as
-/// `jsonl`, but most such files are settings.
+/// A `.json` file is `jsonl` if its first lines are objects, or if it is an array of objects, and text if not: most other
+/// ones are settings.
 ///
 /// # Errors
 /// [`Error::Io`] for a path that cannot be read.
@@ -70,6 +70,7 @@ pub fn recognize(path: impl AsRef<Path>) -> Result<Option<SourceKind>> {
         Some(kind) if kind.contents() == Contents::TextRecords => named,
         Some(SourceKind::Jsonl) if !is_json => named,
         _ if are_objects(&head[bom_len(&head)..]) => Some(SourceKind::Jsonl),
+        Some(SourceKind::Jsonl) if is_array(&head[bom_len(&head)..]) => Some(SourceKind::Jsonl),
         _ => Some(SourceKind::Text),
     })
 }
@@ -103,6 +104,12 @@ fn are_objects(head: &[u8]) -> bool {
         && lines.all(|line| line.starts_with(b"{") && serde_json::from_slice::<Value>(line).is_ok())
 }
 
+/// Whether an array of objects begins here.
+fn is_array(head: &[u8]) -> bool {
+    let within = head.trim_ascii_start().strip_prefix(b"[");
+    within.is_some_and(|within| within.trim_ascii_start().starts_with(b"{"))
+}
+
 /// What the records of a source look made for, beside plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -120,8 +127,9 @@ pub struct RecordsFound {
 /// The usual names of the field with the messages of a conversation.
 const MESSAGES: [&str; 3] = ["messages", "conversations", "conversation"];
 
-/// The fields of a prompt with its completion.
+/// The fields of a prompt with its completion, and those that tell a record in Alpaca's form.
 const PAIR: [&str; 2] = ["prompt", "completion"];
+const ALPACA: [&str; 2] = ["instruction", "output"];
 
 impl Source {
     /// Returns the dotted names of the fields that may hold the text of a source, by its first file with records. It
@@ -134,8 +142,8 @@ impl Source {
         look(config, wanted, |format, file| format.fields(file)).await.map(|(names, ..)| names)
     }
 
-    /// Returns the task that the records of a source look made for, by its first file with records: those with messages
-    /// are conversations, those with a prompt and a completion are completions. `None` for others. It ignores the config's
+    /// Returns the task that the records of a source look made for, by its first file with records: those with messages,
+    /// or in Alpaca's form, are conversations, those with a prompt and a completion are completions. `None` for others. It ignores the config's
     /// `field` and `task`.
     ///
     /// # Errors
@@ -144,15 +152,17 @@ impl Source {
         if !config.kind.takes("chat") {
             return Ok(None);
         }
-        let names = MESSAGES.iter().chain(&PAIR).map(|name| (*name).to_owned());
+        let names = MESSAGES.iter().chain(&PAIR).chain(&ALPACA).map(|name| (*name).to_owned());
         let wanted = Wanted::Record(names.collect());
         let (records, files, bytes) =
             look(config, wanted, |format, file| Ok(first_records(format, file)?)).await?;
         let has_messages = |name: &&str| records.iter().any(|record| are_messages(&record[*name]));
-        let is_pair = |record: &Value| PAIR.iter().all(|name| !record[*name].is_null());
+        let has =
+            |names: [&str; 2]| records.iter().any(|record| names.iter().all(|name| !record[*name].is_null()));
         let (task, field) = match MESSAGES.into_iter().find(has_messages) {
             Some(name) => (Task::Chat, Some(name).filter(|name| *name != MESSAGES[0])),
-            None if records.iter().any(is_pair) => (Task::Completion, None),
+            None if has(ALPACA) => (Task::Chat, None),
+            None if has(PAIR) => (Task::Completion, None),
             None => return Ok(None),
         };
         Ok(Some(RecordsFound { task, field: field.map(str::to_owned), files, bytes }))

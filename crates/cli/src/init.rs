@@ -11,6 +11,8 @@ use serde_json::json;
 use super::words::{bytes, count};
 use super::{RunConfig, hint, print_json, print_line, print_text, progress};
 use millstream::atomic::{self, create_atomically, write_atomically};
+use millstream::config::{Task, TokenizerConfig};
+use millstream::render::ChatTemplate;
 use millstream::{Error, Result};
 
 mod ids;
@@ -20,7 +22,10 @@ mod part;
 mod plan;
 mod text;
 
+use look::{Found, LeftOut};
 use measure::Size;
+use part::Part;
+use text::Ids;
 
 pub(super) const HELP: &str = "\
 Example: a config for all text below a directory
@@ -73,7 +78,7 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
         check_target(output, args.force)?;
     }
     let slow = progress::slow("looking at the files");
-    let parts = look::parts(&args).await.map_err(by_option)?;
+    let Found { parts, left_out } = look::look(&args).await.map_err(by_option)?;
     let ids = ids::ids(args.tokenizer.as_deref(), &args.paths, &parts)?;
     let mut size = Size::default();
     parts.iter().for_each(|part| size.add(part.size));
@@ -84,7 +89,11 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
     if is_printed && !json {
         return print_text(&toml);
     }
-    let mut report = json!({ "sources": sources, "text_bytes": text, "documents": documents, "next": [] });
+    let needs_template = needs_template(&parts, &ids)?;
+    let mut report = json!({
+        "sources": sources, "text_bytes": text, "documents": documents, "needs_template": needs_template,
+        "left_out": left_out.iter().map(LeftOut::json).collect::<Vec<_>>(), "next": [],
+    });
     if is_printed {
         report["toml"] = json!(toml);
         return print_json(&report);
@@ -113,8 +122,28 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
         bytes(text),
         count(documents, "document")
     ))?;
+    for line in look::told(&left_out) {
+        print_line(&line)?;
+    }
+    if needs_template {
+        print_line(&format!(
+            "first name the model's chat template in {name}: tokenizer.path with the template beside it, or \
+             source.chat.template"
+        ))?;
+    }
     let lines = next.zip(&commands).map(|((_, what), command)| format!("{what:22}{command}"));
     print_line(&lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Whether there are conversations, and no template beside the tokenizer that renders them.
+fn needs_template(parts: &[Part], ids: &Ids) -> Result<bool> {
+    let path = match ids {
+        Ids::File { path, .. } => Some(path.clone()),
+        Ids::OwnText | Ids::Bytes => None,
+    };
+    let tokenizer = TokenizerConfig { path, ..TokenizerConfig::default() };
+    let has_chats = parts.iter().any(|part| part.config.task == Task::Chat);
+    Ok(has_chats && ChatTemplate::beside(&tokenizer, None)?.is_none())
 }
 
 /// Refuses a target that cannot be written, before any file is read.

@@ -152,7 +152,9 @@ fn records_in_lines() {
     let config = made(directory.path(), &["a.jsonl", "--field", "url", "--force"]);
     assert_eq!(config.sources[0].field.as_deref(), Some("url"));
 
-    for (name, mark, kind) in [("a.csv", ',', SourceKind::Csv), ("a.tsv", '\t', SourceKind::Tsv)] {
+    let tables =
+        [("a.csv", ',', SourceKind::Csv), ("a.csv", ';', SourceKind::Csv), ("a.tsv", '\t', SourceKind::Tsv)];
+    for (name, mark, kind) in tables {
         let directory = workplace();
         let row = |n: usize| format!("{n}{mark}\"said {n}, and\n\"\"more\"\"\"{mark}x\n");
         let rows: String = (0..200).map(row).collect();
@@ -165,12 +167,18 @@ fn records_in_lines() {
 #[test]
 fn conversations_and_completions() {
     let chat = r#"{"conversations": [{"from": "human", "value": "1 + 1?"}, {"from": "gpt", "value": "2"}]}"#;
+    let alpaca = r#"{"instruction": "Add.", "input": "1 + 1", "output": "2"}"#;
     let pair = r#"{"prompt": "1 + 1 = ", "completion": "2"}"#;
-    for (line, task, field) in [(chat, Task::Chat, Some("conversations")), (pair, Task::Completion, None)] {
+    for (line, task, field) in [
+        (chat, Task::Chat, Some("conversations")),
+        (alpaca, Task::Chat, None),
+        (pair, Task::Completion, None),
+    ] {
         let directory = workplace();
         fs::write(directory.path().join("a.jsonl"), format!("{line}\n").repeat(300)).expect("a file");
         let said = text(directory.path(), &["init", "a.jsonl"]);
         assert!(said.contains("about 300 documents"), "{said}");
+        assert_eq!(said.contains("first name the model's chat template"), task == Task::Chat, "{said}");
         // The template may come later.
         let config = Config::load(directory.path().join("millstream.toml")).expect("a config");
         let source = &config.sources[0];
@@ -185,6 +193,41 @@ fn conversations_and_completions() {
         let config = Config::load(directory.path().join("millstream.toml")).expect("a config");
         let source = &config.sources[0];
         assert_eq!((source.kind, source.task, source.field.as_deref()), (kind, Task::Chat, None));
+    }
+}
+
+#[test]
+fn files_that_hold_different_records_are_sources_of_their_own() {
+    let directory = workplace();
+    let corpus = directory.path().join("corpus");
+    fs::create_dir(&corpus).expect("a directory");
+    let file = |name: &str, content: &str| fs::write(corpus.join(name), content).expect("a file");
+    file("a.jsonl", &"{\"text\": \"a document\"}\n".repeat(100));
+    file("b.jsonl", &"{\"content\": \"a document\", \"n\": 1}\n".repeat(100));
+    file("c.jsonl", &"{\"text\": \"another\", \"n\": 1}\n".repeat(100));
+    file("list.json", "[\n  {\"text\": \"an element\"},\n  {\"text\": \"another\"}\n]\n");
+    file("settings.json", "{\n  \"text\": \"no record\"\n}\n");
+    file("open.csv", "id,body\n1,\"open\n");
+    file("notes", "without an ending\n");
+    let said = text(directory.path(), &["init", "corpus"]);
+    for word in ["open.csv:2", "left out 1 .json file, 1 file without an extension"] {
+        assert!(said.contains(word), "{said}");
+    }
+    let config = made(directory.path(), &["corpus", "--force"]);
+    let sources = config.sources.iter();
+    let found: Vec<_> = sources
+        .map(|source| (source.paths.iter().map(String::as_str).collect::<Vec<_>>(), source.field.as_deref()))
+        .collect();
+    let [a, b, c, list] = ["a.jsonl", "b.jsonl", "c.jsonl", "list.json"].map(|name| format!("corpus/{name}"));
+    assert_eq!(found, [(vec![&*list, &a, &c], Some("text")), (vec![&*b], Some("content"))]);
+
+    // Too many to name each of them: it cannot be told which hold what.
+    for number in 0..100 {
+        file(&format!("{number}.jsonl"), "{\"text\": \"one\"}\n");
+    }
+    let said = failure(directory.path(), &["init", "corpus", "--force"]);
+    for word in ["103 .jsonl files", "b.jsonl", "name the files of one kind"] {
+        assert!(said.contains(word), "{said}");
     }
 }
 
@@ -419,17 +462,21 @@ fn what_it_cannot_understand_is_told_with_what_to_do() {
     };
     told(&["picture.png"], &["picture.png", "neither UTF-8 text nor"]);
     told(&["empty.txt"], &["empty.txt is empty", "name a file"]);
-    told(&["numbers.jsonl"], &["numbers.jsonl", "--field NAME"]);
+    told(&["numbers.jsonl"], &["numbers.jsonl", "no field with text"]);
     told(&["broken.jsonl"], &["broken.jsonl:1", "not JSON"]);
     told(&["broken.parquet"], &["broken.parquet", "not a readable Parquet file", "get the file again"]);
-    file("whole.json", b"[\n  {\"text\": \"a\"}\n]\n");
-    told(&["whole.json"], &["whole.json", "one JSON value per line", "jq"]);
+    file("whole.json", b"{\n  \"text\": \"a\"\n}\n");
+    told(&["whole.json"], &["whole.json", "one JSON object per line", "jq"]);
     told(&["nothing"], &["nothing", "there is no text in this directory"]);
     // A directory without text names a file, and what is wrong with it.
-    fs::write(directory.path().join("nothing/x.json"), b"[\n  {\"text\": \"a\"}\n]\n").expect("a file");
-    told(&["nothing"], &["nothing/x.json", "one JSON value per line"]);
-    file("other.csv", b"id;text\n1;a\n");
-    told(&["other.csv"], &["other.csv", "';'", "commas"]);
+    fs::write(directory.path().join("nothing/x.json"), b"{\n  \"text\": \"a\"\n}\n").expect("a file");
+    told(&["nothing"], &["nothing/x.json", "one JSON object per line"]);
+    file("open.csv", b"id,text\n1,\"a\n2,b\n");
+    told(&["open.csv"], &["open.csv:2", "quote"]);
+    file("latin.txt", b"caf\xe9\n");
+    told(&["latin.txt"], &["latin.txt:1", "byte 0xe9 is not UTF-8"]);
+    file("nothing.csv", b"id\n");
+    told(&["nothing.csv"], &["nothing.csv", "no text in its first records"]);
     told(&["absent"], &["absent"]);
     told(&["-"], &["standard input"]);
     told(&["s3://bucket/a.txt"], &["s3://bucket/a.txt", "URL"]);

@@ -5,14 +5,18 @@ use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::path::{Component, Path, PathBuf};
 
+use serde_json::{Value, json};
+
 use super::InitArgs;
+use super::measure;
 use super::part::Part;
-use millstream::config::{DocumentKind, SourceConfig, SourceKind};
+use crate::words::count;
+use millstream::config::{DocumentKind, OnError, SourceConfig, SourceKind};
 use millstream::source::{extension, recognize};
 use millstream::{Error, Result, Source};
 
-/// How many files of one extension are looked at until one has text.
-const TRIED: usize = 5;
+/// How many files of one extension are looked at, to find out whether they hold the same.
+const LOOKED_AT: usize = 64;
 
 /// Names of files that are about a corpus and not part of it.
 const ABOUT: [&str; 6] = ["readme", "license", "licence", "changelog", "requirements", "dataset_infos"];
@@ -21,24 +25,84 @@ const ABOUT: [&str; 6] = ["readme", "license", "licence", "changelog", "requirem
 const SETTINGS: [&str; 13] =
     ["toml", "yaml", "yml", "lock", "cfg", "ini", "crc", "sha256", "md5", "idx", "svg", "log", "json"];
 
-/// The parts of the corpus at the paths. Equal ones are joined.
-pub(super) async fn parts(args: &InitArgs) -> Result<Vec<Part>> {
-    let mut all: Vec<Part> = Vec::new();
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The parts of the corpus. Equal ones are joined.
+    pub(super) parts: Vec<Part>,
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// Files of one extension that are not part of the corpus.
+#[derive(Debug)]
+pub(super) struct LeftOut {
+    pub(super) extension: String,
+    pub(super) files: usize,
+    /// What is wrong with them, if something is.
+    pub(super) problem: Option<Error>,
+}
+
+impl LeftOut {
+    fn what(&self) -> String {
+        let files = count(self.files as u64, "file");
+        match &*self.extension {
+            "" => format!("{files} without an extension"),
+            extension => files.replacen(' ', &format!(" .{extension} "), 1),
+        }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let problem = self.problem.as_ref().map(Error::to_string);
+        json!({ "extension": self.extension, "files": self.files, "problem": problem })
+    }
+}
+
+/// What was left out, in lines.
+pub(super) fn told(left_out: &[LeftOut]) -> Vec<String> {
+    let (with, without): (Vec<_>, Vec<_>) = left_out.iter().partition(|left_out| left_out.problem.is_some());
+    let told = |left_out: &LeftOut| {
+        let problem = left_out.problem.as_ref().map(Error::to_string).unwrap_or_default();
+        format!("left out {}: {problem}", left_out.what())
+    };
+    let mut lines: Vec<String> = with.into_iter().map(told).collect();
+    if !without.is_empty() {
+        let files: Vec<String> = without.into_iter().map(LeftOut::what).collect();
+        lines.push(format!("left out {}; if they hold text, name them", files.join(", ")));
+    }
+    lines
+}
+
+impl Found {
+    fn add(&mut self, part: Part) {
+        match self.parts.iter_mut().find(|other| other.is_like(&part)) {
+            Some(other) => {
+                other.config.paths.extend(part.config.paths);
+                other.size.add(part.size);
+            }
+            None => self.parts.push(part),
+        }
+    }
+
+    fn leave_out(&mut self, extension: &str, files: usize, problem: Option<Error>) {
+        if files > 0 {
+            self.left_out.push(LeftOut { extension: extension.to_owned(), files, problem });
+        }
+    }
+}
+
+/// The corpus at the paths.
+pub(super) async fn look(args: &InitArgs) -> Result<Found> {
+    let mut all = Found::default();
     for path in &args.paths {
         let found = match path.to_str().is_some_and(|path| path.starts_with("hf://")) {
-            true => vec![whole(SourceKind::Huggingface, path, args).await?],
-            false if metadata(path)?.is_dir() => directory(path, args).await?,
-            false => vec![file(path, args).await?],
-        };
-        for part in found {
-            match all.iter_mut().find(|other| other.is_like(&part)) {
-                Some(other) => {
-                    other.config.paths.extend(part.config.paths);
-                    other.size.add(part.size);
-                }
-                None => all.push(part),
+            true => {
+                Found { parts: vec![whole(SourceKind::Huggingface, path, args).await?], ..Found::default() }
             }
-        }
+            false if metadata(path)?.is_dir() => directory(path, args).await?,
+            false => Found { parts: vec![file(path, args).await?], ..Found::default() },
+        };
+        found.parts.into_iter().for_each(|part| all.add(part));
+        all.left_out.extend(found.left_out);
     }
     Ok(all)
 }
@@ -67,17 +131,27 @@ fn metadata(path: &Path) -> Result<Metadata> {
 /// The part that is one file, whose format must be known.
 async fn file(path: &Path, args: &InitArgs) -> Result<Part> {
     let shown = path.display();
+    let pattern = exactly(&path.to_string_lossy());
     let problem = match recognize(path)? {
-        None => format!(
-            "{shown}: this is neither UTF-8 text nor a file that is known by its ending ({}); convert it, or leave it out",
-            SourceKind::endings()
-        ),
+        None => {
+            let is_known = |ending: &str| ending.strip_prefix('.') == Some(&*extension(path));
+            if SourceKind::endings().split(", ").any(is_known) {
+                // Reading it says which byte is wrong.
+                let text = SourceConfig { on_error: OnError::Fail, ..SourceConfig::text(pattern) };
+                measure::size(&text).await?;
+            }
+            format!(
+                "{shown}: this is neither UTF-8 text nor a file that is known by its ending ({}); convert it, or leave it \
+                 out",
+                SourceKind::endings()
+            )
+        }
         Some(SourceKind::Text) if extension(path) == "json" => format!(
-            "{shown}: this is not one JSON value per line; make it so, for example with `jq -c '.[]' FILE > FILE.jsonl`"
+            "{shown}: this is neither an array of objects nor one JSON object per line; make it so, for example with \
+             `jq -c . FILE > FILE.jsonl`"
         ),
         Some(kind) => {
-            let pattern = exactly(&path.to_string_lossy());
-            let part = Part::new(kind, path, pattern.clone(), pattern, args).await?;
+            let part = Part::new(kind, path, pattern, args).await?;
             if part.size.documents > 0 {
                 return Ok(part);
             }
@@ -87,14 +161,14 @@ async fn file(path: &Path, args: &InitArgs) -> Result<Part> {
     Err(Error::Corpus { problem })
 }
 
-/// All parts below a directory, or the directory as a whole.
-async fn directory(path: &Path, args: &InitArgs) -> Result<Vec<Part>> {
+/// What is below a directory, or the directory as a whole.
+async fn directory(path: &Path, args: &InitArgs) -> Result<Found> {
     if let Some(kind) = recognize(path)? {
-        return Ok(vec![whole(kind, path, args).await?]);
+        return Ok(Found { parts: vec![whole(kind, path, args).await?], ..Found::default() });
     }
     let listing = listing(path).await?;
     let files: Vec<&Path> = listing.iter().map(PathBuf::as_path).collect();
-    let mut parts = Vec::new();
+    let mut found = Found::default();
     // Shards in its directories are read through their descriptions.
     let described =
         files.iter().filter(|file| file.ends_with("manifest.json") || file.ends_with("index.json"));
@@ -103,7 +177,7 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Vec<Part>> {
     let itself = plain(path);
     for within in within.into_iter().filter(|within| *within != itself) {
         if let Some(kind @ (SourceKind::Shards | SourceKind::Mds)) = recognize(within)? {
-            parts.push(whole(kind, within, args).await?);
+            found.add(whole(kind, within, args).await?);
             shards.push(within);
         }
     }
@@ -114,13 +188,17 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Vec<Part>> {
     // Files without an extension count only if there are no others.
     let nameless = groups.remove("");
     for (extension, files) in &groups {
-        parts.extend(group(path, extension, files, args).await?);
+        group(path, extension, files, args, &mut found).await?;
     }
-    if let (Some(files), true) = (&nameless, parts.is_empty()) {
-        parts.extend(group(path, "", files, args).await?);
+    match &nameless {
+        Some(files) if found.parts.is_empty() => group(path, "", files, args, &mut found).await?,
+        files => found.leave_out("", files.as_ref().map_or(0, Vec::len), None),
     }
-    if parts.is_empty() {
+    if found.parts.is_empty() {
         // The error of one file says more than that there is no text.
+        if let Some(problem) = found.left_out.into_iter().find_map(|left_out| left_out.problem) {
+            return Err(problem);
+        }
         for files in groups.values().chain(&nameless) {
             file(files[0], args).await?;
         }
@@ -135,12 +213,20 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Vec<Part>> {
     // Beside files of records, plain text is documentation.
     let is_plain = |part: &Part| part.config.kind == SourceKind::Text;
     let text = |plain: bool| -> u64 {
-        parts.iter().filter(|part| is_plain(part) == plain).map(|part| part.size.text).sum()
+        found.parts.iter().filter(|part| is_plain(part) == plain).map(|part| part.size.text).sum()
     };
     if text(false) > 20 * text(true) {
-        parts.retain(|part| !is_plain(part));
+        let (plain, records) = found.parts.into_iter().partition(is_plain);
+        found.parts = records;
+        for Part { path, size, .. } in plain {
+            found.left_out.push(LeftOut {
+                extension: extension(&path),
+                files: size.files as usize,
+                problem: None,
+            });
+        }
     }
-    Ok(parts)
+    Ok(found)
 }
 
 /// The part that is a directory as a whole.
@@ -148,7 +234,7 @@ async fn whole(kind: SourceKind, path: &Path, args: &InitArgs) -> Result<Part> {
     let name = path.to_string_lossy();
     let name = name.trim_end_matches('/');
     let pattern = if kind == SourceKind::Mds { exactly(name) } else { literal(name) };
-    Part::new(kind, path, pattern.clone(), pattern, args).await
+    Part::new(kind, path, pattern, args).await
 }
 
 /// The files below a directory that may be a part of the corpus, in order.
@@ -171,21 +257,74 @@ fn is_about(name: &OsStr) -> bool {
     name.starts_with('_') || ABOUT.contains(&name.split('.').next().unwrap_or_default())
 }
 
-/// The part that the files of one extension below a directory are; none if there is no text in them.
-async fn group(directory: &Path, extension: &str, files: &[&Path], args: &InitArgs) -> Result<Option<Part>> {
+/// Finds the parts that the files of one extension below a directory are: one for each way to read them.
+async fn group(
+    directory: &Path,
+    extension: &str,
+    files: &[&Path],
+    args: &InitArgs,
+    found: &mut Found,
+) -> Result<()> {
     let around = plain(directory);
     let is_deep = files.iter().any(|file| file.parent() != Some(&*around));
     let end = if extension.is_empty() { String::new() } else { format!(".{}", exactly(extension)) };
     let pattern = below(directory, &format!("{}{end}", if is_deep { "/**/*" } else { "/*" }));
-    for file in &files[..files.len().min(TRIED)] {
-        let Some(kind) = recognize(file)? else { continue };
-        if kind == SourceKind::Text && SETTINGS.contains(&extension) {
+    let mut ways: Vec<(Part, Vec<String>)> = Vec::new();
+    let (mut others, mut problem) = (0, None);
+    // Some from all over them.
+    let looked_at = files.len().min(LOOKED_AT);
+    for file in (0..looked_at).map(|number| files[number * files.len() / looked_at]) {
+        let name = exactly(&file.to_string_lossy());
+        let kind =
+            recognize(file)?.filter(|kind| *kind != SourceKind::Text || !SETTINGS.contains(&extension));
+        let Some(kind) = kind else {
+            others += 1;
+            continue;
+        };
+        let mut known = None;
+        for (number, (part, _)) in ways.iter().enumerate() {
+            if part.takes(kind, name.clone(), args).await {
+                known = Some(number);
+                break;
+            }
+        }
+        if let Some(number) = known {
+            ways[number].1.push(name);
             continue;
         }
-        let part = Part::new(kind, file, pattern, exactly(&file.to_string_lossy()), args).await?;
-        return Ok(Some(part).filter(|part| part.size.documents > 0));
+        match Part::new(kind, file, name.clone(), args).await {
+            Ok(part) if part.size.documents > 0 => ways.push((part, vec![name])),
+            Ok(_) => others += 1,
+            Err(error) => {
+                others += 1;
+                problem = problem.or(Some(error));
+            }
+        }
     }
-    Ok(None)
+    // Other files of JSON are settings. Of another format, they are damaged, which reading them tells.
+    let is_all = ways.len() == 1 && (others == 0 || extension.split('.').next() != Some("json"));
+    match &ways[..] {
+        [] => found.leave_out(extension, files.len(), problem),
+        [(part, _)] if is_all => found.add(part.of(vec![pattern]).await?),
+        ways if looked_at == files.len() => {
+            for (part, names) in ways {
+                found.add(part.of(names.clone()).await?);
+            }
+            found.leave_out(extension, others, problem);
+        }
+        [(one, _), ..] => {
+            let other =
+                ways.get(1).map_or_else(String::new, |(other, _)| format!(" and {}", other.path.display()));
+            let problem = format!(
+                "{}: its {} .{extension} files do not all hold the same, such as {}{other}; name the files of one kind",
+                directory.display(),
+                files.len(),
+                one.path.display(),
+            );
+            return Err(Error::Corpus { problem });
+        }
+    }
+    Ok(())
 }
 
 /// A path without `./`, like the paths of listed files.

@@ -40,15 +40,8 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Finds out where the text is in the files of `pattern`, and how much of it there is. `first` is the pattern of some of
-    /// them, which tell their fields.
-    pub(super) async fn new(
-        kind: SourceKind,
-        path: &Path,
-        pattern: String,
-        first: String,
-        args: &InitArgs,
-    ) -> Result<Self> {
+    /// What the files of `pattern` are, which `path` stands for: a file, or the directory that they lie in.
+    pub(super) async fn new(kind: SourceKind, path: &Path, pattern: String, args: &InitArgs) -> Result<Self> {
         let mut config = SourceConfig { kind, paths: vec![pattern], ..SourceConfig::default() };
         if kind != SourceKind::Shards {
             config.on_error = OnError::Skip(100);
@@ -56,24 +49,44 @@ impl Part {
         if kind == SourceKind::Huggingface {
             (config.subset, config.part) = (args.subset.clone(), args.part.clone());
         }
-        let (why, size) = match kind {
-            SourceKind::Shards => {
-                let why = "tokens of `millstream prepare`: no text is tokenized again";
-                (why.to_owned(), size(&config).await?)
-            }
-            SourceKind::Text => plain(&mut config, path).await?,
-            _ => {
-                let first = SourceConfig { paths: vec![first], ..config.clone() };
-                if args.field.is_none()
-                    && let Some(found) = Source::recognize_records(&first).await.ok().flatten()
-                {
-                    let (why, size) = tasks(&mut config, found).await?;
-                    return Ok(Self { config, path: path.to_owned(), why, size });
-                }
-                records(&mut config, &first, path, args.field.as_deref()).await?
-            }
+        let why = match kind {
+            SourceKind::Shards => "tokens of `millstream prepare`: no text is tokenized again".to_owned(),
+            SourceKind::Text => String::new(),
+            _ => match found(&config, args).await {
+                Some(found) => tasks(&mut config, found).to_owned(),
+                None => records(&mut config, path, args.field.as_deref()).await?,
+            },
         };
-        Ok(Self { config, path: path.to_owned(), why, size })
+        let part = Self { config, path: path.to_owned(), why, size: Size::default() };
+        part.measured().await
+    }
+
+    /// The same settings for these files.
+    pub(super) async fn of(&self, paths: Vec<String>) -> Result<Self> {
+        let config = SourceConfig { paths, ..self.config.clone() };
+        Self { config, ..self.clone() }.measured().await
+    }
+
+    async fn measured(mut self) -> Result<Self> {
+        match (self.config.kind, self.config.task) {
+            (SourceKind::Text, _) => (self.why, self.size) = plain(&mut self.config, &self.path).await?,
+            (_, Task::Text) => self.size = size(&self.config).await?,
+            _ => self.size = size_of_records(&self.config).await?,
+        }
+        Ok(self)
+    }
+
+    /// Whether the records of a file of this kind are read by the same settings.
+    pub(super) async fn takes(&self, kind: SourceKind, pattern: String, args: &InitArgs) -> bool {
+        let here = SourceConfig { paths: vec![pattern], ..self.config.clone() };
+        if kind != here.kind || kind == SourceKind::Text {
+            return kind == here.kind;
+        }
+        match (found(&here, args).await, &here.field) {
+            (Some(found), field) => found.task == here.task && found.field == *field,
+            (None, Some(field)) => here.task == Task::Text && text_at(&here, field).await > 0,
+            (None, None) => false,
+        }
     }
 
     /// Whether both fit into one source.
@@ -86,7 +99,7 @@ impl Part {
 
 /// Decides what a document is in plain text, and says why.
 async fn plain(config: &mut SourceConfig, path: &Path) -> Result<(String, Size)> {
-    let size = size(config).await?;
+    let size = size(&SourceConfig { document: DocumentKind::Line, ..config.clone() }).await?;
     let extension = extension(path);
     let is_whole = WHOLE.contains(&extension.split('.').next().unwrap_or_default());
     let (document, documents, why) = if size.text <= SHORT * size.files && (is_whole || size.files >= MANY) {
@@ -106,46 +119,59 @@ async fn plain(config: &mut SourceConfig, path: &Path) -> Result<(String, Size)>
     Ok((why.to_owned(), Size { documents, ..size }))
 }
 
+/// What records look made for beside plain text, unless the text's field is given.
+async fn found(config: &SourceConfig, args: &InitArgs) -> Option<RecordsFound> {
+    match args.field {
+        None => Source::recognize_records(config).await.ok().flatten(),
+        Some(_) => None,
+    }
+}
+
 /// Sets the task that records look made for, and says how to render them.
-async fn tasks(config: &mut SourceConfig, found: RecordsFound) -> Result<(String, Size)> {
+fn tasks(config: &mut SourceConfig, found: RecordsFound) -> &'static str {
     (config.task, config.field) = (found.task, found.field);
-    let why = match config.task {
+    match config.task {
         Task::Completion => "a prompt and its completion, which is learned from",
         _ => {
             "conversations: the model's chat template renders them, and the assistant's turns are learned from"
         }
-    };
-    Ok((why.to_owned(), size_of_records(config).await?))
+    }
 }
 
-/// Decides which field of records holds the text, and says which others there are, by the `first` files.
-async fn records(
-    config: &mut SourceConfig,
-    first: &SourceConfig,
-    path: &Path,
-    wanted: Option<&str>,
-) -> Result<(String, Size)> {
-    let mut names = match (Source::fields(first).await, wanted) {
+/// Decides which field of records holds the text, and says which others there are.
+async fn records(config: &mut SourceConfig, path: &Path, wanted: Option<&str>) -> Result<String> {
+    let mut names = match (Source::fields(config).await, wanted) {
         (names, None) => names?,
         // Errors of other fields do not matter.
         (names, Some(_)) => names.unwrap_or_default(),
     };
     if let ([name], SourceKind::Csv | SourceKind::Tsv) = (&names[..], config.kind)
-        && let Some(other) = name.chars().find(|c| [',', ';', '\t', '|'].contains(c))
+        && let Some(delimiter) = name.chars().find(|c| [',', ';', '\t', '|'].contains(c))
     {
-        let problem = format!(
-            "{}: its columns are separated by {other:?}; write a .csv file with commas, or a .tsv file with tabs",
-            path.display()
-        );
-        return Err(Error::Corpus { problem });
+        config.csv.delimiter = Some(delimiter.to_string());
+        names = Source::fields(config).await?;
     }
     config.field = match wanted {
         Some(wanted) => Some(wanted.to_owned()),
-        None => field(first, &mut names).await,
+        None => field(config, &mut names).await,
     };
-    let size = if config.field.is_some() { size(config).await? } else { Size::default() };
-    if size.documents == 0 {
+    let documents = match config.field {
+        Some(_) => size(config).await?.documents,
+        None => 0,
+    };
+    if documents == 0 {
+        // A record that cannot be read says more than that there is no text.
+        let field = wanted.map(str::to_owned).or_else(|| names.first().cloned());
+        if let Some(field) = field.filter(|field| names.contains(field)) {
+            size(&SourceConfig { field: Some(field), on_error: OnError::Fail, ..config.clone() }).await?;
+        }
         let at = wanted.map(|wanted| format!(" at {wanted:?}")).unwrap_or_default();
+        let remedy = match &names[..] {
+            [] => "it has no field with text".to_owned(),
+            names => {
+                format!("name the field that has some with --field NAME; there are: {}", names.join(", "))
+            }
+        };
         let tokens = match config.kind {
             SourceKind::Mds => {
                 let import = hint::command(["import", "--help"]);
@@ -153,19 +179,14 @@ async fn records(
             }
             _ => String::new(),
         };
-        let problem = format!(
-            "{}: no text{at} in its first records; name the field that has some with --field NAME; there are: {}{tokens}",
-            path.display(),
-            if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-        );
+        let problem = format!("{}: no text{at} in its first records; {remedy}{tokens}", path.display());
         return Err(Error::Corpus { problem });
     }
     names.retain(|name| Some(name) != config.field.as_ref());
-    let why = match &names[..] {
+    Ok(match &names[..] {
         [] => "the only field with text".to_owned(),
         others => format!("other fields: {}", others.join(", ")),
-    };
-    Ok((why, size))
+    })
 }
 
 /// The field that holds the text: one with a usual name, or else the one with the longest text.

@@ -96,6 +96,9 @@ fn source(parts: &[Part], number: usize) -> String {
     {
         lines.extend(value.as_ref().map(|value| set(key, &quoted(value), why)));
     }
+    if let Some(delimiter) = &config.csv.delimiter {
+        lines.push(set("csv", &format!("{{ delimiter = {} }}", quoted(delimiter)), ""));
+    }
     if has_records(config) {
         let task = if config.task == Task::Chat { "chat" } else { "completion" };
         lines.push(set("task", &quoted(task), why));
@@ -118,7 +121,7 @@ fn source(parts: &[Part], number: usize) -> String {
 }
 
 /// Whether a template renders the records of a source.
-fn has_records(config: &SourceConfig) -> bool {
+pub(super) fn has_records(config: &SourceConfig) -> bool {
     matches!(config.task, Task::Chat | Task::Completion)
 }
 
