@@ -29,6 +29,7 @@ mod words;
 pub(crate) use blame::{CAUSES, Chain, CustomMeters};
 pub use fault::Fault;
 pub use shares::StageShare;
+pub(crate) use skipped::Reasons;
 use skipped::Remembered;
 pub use skipped::Skipped;
 pub(crate) use snapshot::share;
@@ -107,10 +108,10 @@ impl Meter {
         }
     }
 
-    /// Counts a skipped document, and remembers it.
-    pub(crate) fn skip(&self, skipped: impl FnOnce() -> Skipped) {
+    /// Counts a skipped document, and remembers it. The log names the first ones for each reason, if it is to.
+    pub(crate) fn skip(&self, is_logged: bool, reason: &str, skipped: impl FnOnce(String) -> Skipped) {
         self.skipped.fetch_add(1, Relaxed);
-        self.remembered.push(skipped);
+        self.remembered.push(is_logged, reason, skipped);
     }
 
     /// Takes the skipped documents that are remembered.

@@ -106,7 +106,7 @@ pub struct Source {
     /// The numbers of the files whose splits are dealt.
     dealt: Range<usize>,
     budget: Option<Arc<Budget>>,
-    meter: Option<Arc<Meter>>,
+    meter: Arc<Meter>,
     slab_bytes: usize,
     on_demand: bool,
     /// The cores that reading stays on.
@@ -192,7 +192,7 @@ impl Source {
     /// A source without files, for documents that the program gives.
     pub(crate) fn custom() -> Self {
         let corpus = Arc::new(Corpus::custom());
-        let (budget, meter, cache) = (None, None, None);
+        let (budget, meter, cache) = (None, Meter::new("source"), None);
         Self {
             corpus,
             dealt: 0..0,
@@ -279,7 +279,7 @@ impl Source {
     /// Counts documents, skipped documents, bytes of text and times in `meter`.
     #[must_use]
     pub fn with_meter(self, meter: Arc<Meter>) -> Self {
-        Self { meter: Some(meter), ..self }
+        Self { meter, ..self }
     }
 
     /// Reads `bytes` at a time: at least four, and at most 256 MiB. This never changes what is delivered.

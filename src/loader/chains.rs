@@ -37,9 +37,7 @@ pub(super) struct Chains {
     pub(super) holdout: Holdout,
     /// Whether a lane has logged that its window takes more than its share of the memory.
     pub(super) lent: Arc<AtomicBool>,
-    /// Whether a lane has logged that a document is left out because nothing of it is learned from, and what packing makes
-    /// of documents that have a mask.
-    pub(super) has_left_out: Arc<AtomicBool>,
+    /// Whether a lane has logged what packing makes of documents that have a mask.
     pub(super) has_told: Arc<AtomicBool>,
 }
 
@@ -86,7 +84,6 @@ impl Chains {
                     .with_on_error(on_error)
                     .with_recorder(cache.map(Recorder::new))
                     .with_delivered(delivered)
-                    .naming_once(self.has_left_out.clone())
                     .with_meter(gauge.tokenize.clone());
             return chain.packed(tokens);
         }
@@ -106,7 +103,6 @@ impl Chains {
             .tokenize(encoder, workers)
             .with_on_error(on_error)
             .with_delivered(delivered)
-            .naming_once(self.has_left_out.clone())
             .with_meter(gauge.tokenize.clone())
             .with_upstream(upstream);
         chain.packed(tokens)

@@ -16,6 +16,7 @@ use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{Document, Marks, RenderedMarks, SharedSlab, Slab, SlabContent};
 use crate::error::{Error, Result, Unit};
 use crate::files::{File, Files, Location, Position};
+use crate::meter::Reasons;
 use crate::order::permutation;
 use crate::render::{Outcome, Rendered};
 use crate::source::{Holdout, Lane, Rendering, Summary};
@@ -128,13 +129,19 @@ impl InMemoryTexts {
     fn rendered_by(self, rendering: &Rendering, on_error: OnError) -> Result<Self> {
         let (mut all, mut marks, mut places, mut skipped) =
             (String::new(), Box::<RenderedMarks>::default(), Vec::new(), 0);
+        let mut reasons = Reasons::default();
+        let mut skip = |row: u64, reason: &str| {
+            if let Some(message) = reasons.message(reason) {
+                tracing::warn!(row, reason, "{message}");
+            }
+        };
         for (range, number) in self.places.iter() {
             let outcomes = match rendering.render(&self.text()[range.clone()], 0, *number) {
                 Ok(outcomes) => outcomes,
                 Err(problem) => match on_error {
                     OnError::Skip(most) if skipped < most => {
                         skipped += 1;
-                        tracing::warn!(row = number, reason = problem.what, "text skipped");
+                        skip(*number, &problem.what);
                         continue;
                     }
                     OnError::Skip(_) | OnError::Fail => {
@@ -152,14 +159,7 @@ impl InMemoryTexts {
                         places.push((all.len()..all.len() + text.len(), *number));
                         all.push_str(&text);
                     }
-                    Outcome::LeftOut(reason) if rendering.is_news(&reason) => {
-                        tracing::warn!(
-                            row = number,
-                            reason,
-                            "text skipped; others like it are logged as debug messages"
-                        );
-                    }
-                    Outcome::LeftOut(reason) => tracing::debug!(row = number, reason, "text skipped"),
+                    Outcome::LeftOut(reason) => skip(*number, &reason),
                 }
             }
         }

@@ -76,7 +76,7 @@ pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
     let gauge = Gauge::new(budgets, world.size, setting, stages.meters(), workers.clone(), stores);
     let gauge = Arc::new(gauge);
     let schedule = mixture.schedule;
-    let (lent, has_left_out, has_told) = (Arc::default(), Arc::default(), Arc::default());
+    let (lent, has_told) = (Arc::default(), Arc::default());
     let chains = Arc::new(Chains {
         config,
         source,
@@ -88,7 +88,6 @@ pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
         schedule,
         holdout,
         lent,
-        has_left_out,
         has_told,
     });
     let rounds = length::rounds(&chains, &mut start, world, of_count, on_demand)?;

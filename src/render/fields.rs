@@ -24,7 +24,16 @@ pub(super) fn quoted(names: &[&str]) -> String {
 }
 
 pub(super) fn not_json(name: &str, cause: &serde_json::Error) -> RenderError {
-    RenderError::new(format!("its field {name:?} is a string that is not JSON: {cause}"), "correct it")
+    RenderError::new(
+        format!("its field {name:?} is a string that is not JSON: {}", said(cause)),
+        "correct it",
+    )
+}
+
+/// What is wrong with a JSON text of one line.
+pub(super) fn said(cause: &serde_json::Error) -> String {
+    let text = cause.to_string();
+    format!("{} at column {}", text.split(" at line ").next().unwrap_or(&text), cause.column())
 }
 
 /// The first name of a dotted path.

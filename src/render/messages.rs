@@ -10,7 +10,7 @@ use super::RenderError;
 use super::alpaca::{ALPACA, alpaca, with_earlier};
 use super::contents::{calls, check_content, function_call, has_choices, own_choice};
 use super::conversation::{About, Conversation, REASONING};
-use super::fields::{Entries, first_name, get, is_empty, is_null, kind, list, not_json, quoted, take};
+use super::fields::{Entries, first_name, get, is_empty, is_null, kind, list, not_json, quoted, said, take};
 use super::json::Json;
 use crate::config::{ROLES, SourceConfig};
 
@@ -21,9 +21,14 @@ const CONVERSATIONS: &str = "conversations";
 /// The fields of a record that stand beside the conversation.
 const BESIDE: [&str; 4] = ["documents", "system", "history", "chat_template_kwargs"];
 
-/// Other names for roles that templates know.
-const OTHER_ROLES: [(&str, &str); 4] =
-    [("human", "user"), ("gpt", "assistant"), ("function_call", "assistant"), ("observation", "tool")];
+/// Other names for roles that templates know: ShareGPT's, and Gemini's name of the assistant.
+const OTHER_ROLES: [(&str, &str); 5] = [
+    ("human", "user"),
+    ("gpt", "assistant"),
+    ("model", "assistant"),
+    ("function_call", "assistant"),
+    ("observation", "tool"),
+];
 
 /// The role of ShareGPT's messages that are a call of a function, as JSON.
 const FUNCTION_CALL: &str = "function_call";
@@ -135,7 +140,7 @@ impl Reader {
                 format!("the record is {}, and must be an object", kind(&other)),
                 format!("correct the file, or set {}.task to what its records are", self.key),
             )),
-            Err(e) => Err(RenderError::new(format!("the record is not JSON: {e}"), "correct it")),
+            Err(e) => Err(RenderError::new(format!("the record is not JSON: {}", said(&e)), "correct it")),
         }
     }
 
@@ -334,9 +339,9 @@ impl Reader {
             None => Err(RenderError::new(
                 format!("its role {said:?} is unknown"),
                 format!(
-                    "say what it stands for in {}.chat.roles, such as {{ {said:?} = \"user\" }}; the roles are {}",
+                    "say which of {} it stands for in {}.chat.roles, such as {{ {said:?} = \"user\" }}",
+                    quoted(&ROLES),
                     self.key,
-                    quoted(&ROLES)
                 ),
             )),
         }

@@ -268,8 +268,11 @@ fn describe(error: &Error) -> String {
 
 fn failed(error: &Error) -> RenderError {
     let what = describe(error);
+    use ErrorKind::{UnknownFilter, UnknownFunction, UnknownMethod, UnknownTest};
     let remedy = if error.kind() == ErrorKind::OutOfFuel {
         "it runs too long or writes too much: shorten the conversation, or use another template"
+    } else if matches!(error.kind(), UnknownFilter | UnknownFunction | UnknownMethod | UnknownTest) {
+        "correct the template, or use another"
     } else if what.starts_with(NO_DATE) {
         "set `date`, such as \"2026-11-28\""
     } else {

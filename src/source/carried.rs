@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use percent_encoding::percent_decode_str;
 
@@ -81,6 +81,8 @@ pub(crate) struct Carried {
     /// Their names: first the columns that come along, then what else the filter looks at.
     names: Arc<[String]>,
     columns: Arc<[String]>,
+    /// Whether some record had each of them.
+    seen: Box<[AtomicBool]>,
     /// How many values of each column came along as null for want of a type.
     nulls: Box<[AtomicU64]>,
     /// `where`, but that of a table: it filters its rows itself.
@@ -93,9 +95,10 @@ impl Carried {
         let is_table = matches!(config.kind, SourceKind::Parquet | SourceKind::Arrow);
         let filter = if is_table { None } else { parse_filter(&format!("source.{index}"), config)? };
         let used = filter.iter().flat_map(Filter::names).filter(|name| !config.columns.contains(name));
-        let names = config.columns.iter().chain(used).cloned().collect();
+        let names: Arc<[String]> = config.columns.iter().chain(used).cloned().collect();
+        let seen = names.iter().map(|_| AtomicBool::new(false)).collect();
         let nulls = config.columns.iter().map(|_| AtomicU64::new(0)).collect();
-        Ok(Self { names, columns: config.columns.as_slice().into(), nulls, filter })
+        Ok(Self { names, columns: config.columns.as_slice().into(), seen, nulls, filter })
     }
 
     pub(crate) fn names(&self) -> &Arc<[String]> {
@@ -105,6 +108,13 @@ impl Carried {
     /// The names of the columns that come along, if any do.
     pub(crate) fn come_along(&self) -> Option<&Arc<[String]>> {
         Some(&self.columns).filter(|columns| !columns.is_empty())
+    }
+
+    /// The names that the filter looks at and no record had so far.
+    pub(crate) fn unseen(&self) -> Vec<&str> {
+        let used: Vec<&String> = self.filter.iter().flat_map(Filter::names).collect();
+        let unseen = self.names.iter().zip(&self.seen).filter(|(_, seen)| !seen.load(Relaxed));
+        unseen.map(|(name, _)| name).filter(|name| used.contains(name)).map(String::as_str).collect()
     }
 
     /// The columns of a record of the file at `path`, or `None` if the filter leaves it out. A value that the record does
@@ -117,12 +127,17 @@ impl Carried {
         note: impl Fn(usize, &str),
     ) -> Result<Option<CarriedColumns>, Problem> {
         let in_path = |name: &String| {
-            let value = partitions(path).find(|(other, _)| other == name).and_then(|(_, value)| value);
-            value.map_or(FieldValue::NULL, |value| FieldValue::Untyped(value.into_owned().into()))
+            let value = partitions(path).find(|(other, _)| other == name).map(|(_, value)| value)?;
+            Some(value.map_or(FieldValue::NULL, |value| FieldValue::Untyped(value.into_owned().into())))
         };
         let values = values.into_iter().chain(std::iter::repeat_with(|| None));
-        let filled =
-            self.names.iter().zip(values).map(|(name, value)| value.unwrap_or_else(|| in_path(name)));
+        let filled = self.names.iter().zip(values).zip(&self.seen).map(|((name, value), seen)| {
+            let value = value.or_else(|| in_path(name));
+            if value.is_some() && !seen.load(Relaxed) {
+                seen.store(true, Relaxed);
+            }
+            value.unwrap_or(FieldValue::NULL)
+        });
         let values: Vec<FieldValue> = filled.collect();
         if let Some(filter) = &self.filter {
             let named =

@@ -4,16 +4,13 @@
 //! tokenizer once that is known.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::problem::Problem;
 use crate::config::{SourceConfig, Task, TokenizerConfig};
 use crate::error::Result;
 use crate::render::{Outcome, RenderError, Renderer};
 use crate::tokenizer::Encoder;
-
-/// How many reasons for leaving records out the log names.
-const REASONS: usize = 32;
 
 /// Renders the records of one source.
 #[derive(Debug)]
@@ -22,8 +19,6 @@ pub(crate) struct Rendering {
     task: Task,
     /// The seed of what is drawn.
     seed: u64,
-    /// The reasons for leaving records out that the log has named.
-    named: Mutex<BTreeSet<String>>,
 }
 
 impl Rendering {
@@ -37,7 +32,7 @@ impl Rendering {
             return Ok(None);
         }
         let (task, seed) = (source.task, source.drawn_seed());
-        let of = |renderer| Self { renderer, task, seed, named: Mutex::default() };
+        let of = |renderer| Self { renderer, task, seed };
         Ok(Renderer::new(index, source, tokenizer)?.map(|renderer| Arc::new(of(renderer))))
     }
 
@@ -79,11 +74,5 @@ impl Rendering {
     /// Why nothing is learned from in all conversations so far, if that is so.
     pub(crate) fn unlearned(&self) -> Option<String> {
         self.renderer.unlearned()
-    }
-
-    /// Whether the log has not named a reason for leaving records out yet.
-    pub(crate) fn is_news(&self, reason: &str) -> bool {
-        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
-        named.len() < REASONS && !named.contains(reason) && named.insert(reason.to_owned())
     }
 }

@@ -196,11 +196,7 @@ impl<S> Pack<S> {
             return Ok(true);
         }
         let reason = "it has a mask and more ids than a row, and only pack = \"concat\" cuts such documents";
-        self.meter.skip(|| document.skipped(reason.to_owned()));
-        if !self.has_told.swap(true, Relaxed) {
-            let (path, byte, ids) = (document.path().display(), document.position().byte, document.len());
-            tracing::warn!(%path, byte, ids, most, reason, "document skipped; later ones like it are counted, not named");
-        }
+        self.meter.skip(true, reason, |reason| document.skipped(reason));
         Ok(false)
     }
 }

@@ -36,7 +36,7 @@ mod skips;
 
 use gather::Gather;
 use group::{Encoded, encode};
-use skips::{Skips, leave_out};
+use skips::Skips;
 
 /// Jobs that a lane has under way besides two for each worker. While the workers have all cores, the task
 /// that would start the next jobs may wait for some milliseconds.
@@ -66,8 +66,6 @@ pub struct Tokenize<S> {
     delivered: Option<Delivered>,
     /// How many ids a KiB of text had in the jobs so far: arenas are allocated at that size.
     ids_per_kib: Arc<AtomicUsize>,
-    /// Whether a document that is left out was named.
-    has_left_out: Arc<AtomicBool>,
     started: u32,
     jobs: VecDeque<Job>,
     ready: Option<Encoded>,
@@ -121,12 +119,6 @@ where
         self
     }
 
-    /// Names only one of the documents that are left out, for all lanes that share `has_left_out`.
-    pub(crate) fn naming_once(mut self, has_left_out: Arc<AtomicBool>) -> Self {
-        self.has_left_out = has_left_out;
-        self
-    }
-
     /// Gives no ids to the documents that the shuffle behind this stage has delivered before, as `delivered` tells. The
     /// shuffle drops them. No stage in between may look at ids or leave documents out.
     pub(crate) fn with_delivered(mut self, delivered: Option<Delivered>) -> Self {
@@ -160,7 +152,6 @@ impl<S> Tokenize<S> {
             recorder: None,
             delivered: None,
             ids_per_kib: Arc::new(AtomicUsize::new(IDS_PER_KIB)),
-            has_left_out: Arc::default(),
             started: 0,
             jobs: VecDeque::new(),
             ready: None,
@@ -247,7 +238,7 @@ impl<S> Tokenize<S> {
     /// Encodes a group, and counts it.
     fn encode(&self) -> impl FnOnce(DocumentGroup, &[bool]) -> Encoded + Send + 'static {
         let (encoder, meter, on_error) = (self.encoder.clone(), self.meter.clone(), self.skips.on_error);
-        let (ids_per_kib, has_left_out) = (self.ids_per_kib.clone(), self.has_left_out.clone());
+        let ids_per_kib = self.ids_per_kib.clone();
         move |group, is_delivered| {
             let span = || {
                 stage_span!(
@@ -260,7 +251,9 @@ impl<S> Tokenize<S> {
             };
             // A read may end a split, or a lane, without a document.
             let work = (!group.documents.is_empty()).then(|| meter.work(span()));
-            let leave_out = |document: &Document| leave_out(document, &meter, &has_left_out);
+            let leave_out = |document: &Document| {
+                meter.skip(true, "none of its ids is learned from", |reason| document.skipped(reason));
+            };
             let encoded = encode(&encoder, group, is_delivered, on_error, &ids_per_kib, leave_out);
             let (documents, tokens, bytes) = encoded.size();
             meter.count(documents, tokens, bytes);

@@ -208,3 +208,28 @@ fn nothing_in_the_log_is_obeyed_or_looks_like_another_line() {
     );
     assert!(!said.contains('\u{1b}'), "{said:?}");
 }
+
+#[test]
+fn the_log_names_the_first_skipped_documents_for_each_reason() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let bad = "no JSON\n".repeat(5) + &"{\"text\": 1}\n".repeat(2);
+    let lines = bad + &"{\"text\": \"a line\"}\n".repeat(50);
+    std::fs::write(directory.path().join("a.jsonl"), lines).expect("a file");
+    let config = directory.path().join("run.json");
+    let source = serde_json::json!({
+        "kind": "jsonl", "field": "text", "paths": [directory.path().join("a.jsonl")], "on_error": { "skip": 9 }
+    });
+    let content = serde_json::json!({
+        "tokenizer": { "kind": "bytes" }, "source": [source], "pipeline": { "seq_len": 8, "lanes": 1 }
+    });
+    std::fs::write(&config, content.to_string()).expect("a config");
+    // Several epochs, each of which meets all of them again.
+    let output = run(&["digest", config.to_str().expect("text"), "-n", "20"]);
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    for (reason, named) in [("broken JSON", 3), ("is a number and not a string", 3)] {
+        let lines = said.lines().filter(|line| line.contains("document skipped") && line.contains(reason));
+        assert_eq!(lines.count(), named, "{said}");
+    }
+    assert_eq!(said.matches("later ones like it are counted, not named").count(), 2, "{said}");
+}

@@ -83,7 +83,7 @@ pub struct ChatConfig {
     /// names are `role`, `content`, `tools`, `prompt`, `completion`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub fields: BTreeMap<String, String>,
-    /// Other names for roles: `bot = "assistant"`. `human` and `gpt` are known.
+    /// Other names for roles: `bot = "assistant"`. `human`, `gpt` and `model` are known.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, String>,
 }

@@ -38,8 +38,8 @@ fn what_takes_too_long_or_writes_too_much_is_refused() {
     for source in endless {
         let began = Instant::now();
         assert!(render(source).is_err(), "{source}");
-        // The bound is wide for slow machines.
-        assert!(began.elapsed() < Duration::from_secs(20), "{source} takes {:?}", began.elapsed());
+        // Without bounds, they take years.
+        assert!(began.elapsed() < Duration::from_secs(600), "{source} takes {:?}", began.elapsed());
     }
 }
 

@@ -120,23 +120,24 @@ impl<'a> Side<'a> {
     ) -> Result<(Self, Self), String> {
         let other = right.check(kinds)?;
         Ok(match (&self.kind, &other.kind) {
-            (kind @ (Kind::Truth | Kind::Number | Kind::Time(_)), Kind::Constant(text)) => {
-                let value = other.read(text, kind)?;
+            (Kind::Truth | Kind::Number | Kind::Time(_), Kind::Constant(text)) => {
+                let value = other.read(text, self)?;
                 if let (Operand::Text(_, read), true) = (&right.operand, kinds.are_of_all_rows) {
                     read.get_or_init(|| value);
                 }
                 (self.clone(), self.clone())
             }
-            (Kind::Constant(text), kind @ (Kind::Truth | Kind::Number | Kind::Time(_))) => {
-                self.read(text, kind)?;
+            (Kind::Constant(text), Kind::Truth | Kind::Number | Kind::Time(_)) => {
+                self.read(text, &other)?;
                 (other.clone(), other)
             }
             _ => (self.clone(), other),
         })
     }
 
-    /// The truth value, number or time that its text writes.
-    fn read(&self, text: &str, kind: &Kind) -> Result<Scalar<'static>, String> {
+    /// The truth value, number or time that its text writes: what `other` is, on the operator's other side.
+    fn read(&self, text: &str, other: &Side<'_>) -> Result<Scalar<'static>, String> {
+        let kind = &other.kind;
         let (value, remedy) = match kind {
             Kind::Time(clock) => {
                 (clock.read(text).map(Scalar::Time), format!("; write it as {}", clock.example()))
@@ -145,9 +146,10 @@ impl<'a> Side<'a> {
             _ => (Scalar::read(text), String::new()),
         };
         let text = excerpt(text);
-        value.ok_or_else(|| match &self.column {
-            Some(name) => format!("column {name:?} is {text:?}, and not {kind}{remedy}"),
-            None => format!("{text:?} is not {kind}{remedy}"),
+        value.ok_or_else(|| match (&self.column, &other.column) {
+            (Some(name), _) => format!("column {name:?} is {text:?}, and not {kind}{remedy}"),
+            (None, Some(_)) => format!("{other} {text:?} is not{remedy}"),
+            (None, None) => format!("{text:?} is not {kind}{remedy}"),
         })
     }
 

@@ -110,10 +110,13 @@ fn kinds_that_do_not_fit_are_refused() {
         ("'x' between 1 and 2", "\"x\" is not a number"),
         (
             "day > 'some day'",
-            "\"some day\" is not a date or time; write it as 2024-01-31 or 2024-01-31T12:30:00Z",
+            "column \"day\" is a date or time, and \"some day\" is not; write it as 2024-01-31 or 2024-01-31T12:30:00Z",
         ),
-        ("day in ('12:30:00')", "\"12:30:00\" is not a date or time"),
-        ("noon < '2024-01-31'", "\"2024-01-31\" is not a time of day; write it as 12:30:00"),
+        ("day in ('12:30:00')", "column \"day\" is a date or time, and \"12:30:00\" is not"),
+        (
+            "noon < '2024-01-31'",
+            "column \"noon\" is a time of day, and \"2024-01-31\" is not; write it as 12:30:00",
+        ),
         ("zoned > '2024-01-31T12:30:00'", "write it as 2024-01-31T12:30:00Z, with an offset from UTC"),
         ("3 > word", "column \"word\" is text, and cannot be compared with a number"),
         ("number + 1 = truth", "column \"truth\" is true or false, and cannot be compared with a number"),
@@ -126,7 +129,7 @@ fn kinds_that_do_not_fit_are_refused() {
         ),
         ("day - '1 day' > day", "column \"day\" is a date or time, and stands where a number must be"),
         ("-word = 1", "column \"word\" is text, and stands where a number must be"),
-        ("number + 'x' = 1", "\"x\" is not a number"),
+        ("number + 'x' = 1", "column \"number\" is a number, and \"x\" is not"),
         (
             "number like '1%'",
             "column \"number\" is a number, and stands where text must be; numbers are compared by =, <, >",

@@ -57,13 +57,13 @@ pub struct Documents {
     on_demand: bool,
     /// The cores that reading stays on.
     pin: Option<Pinning>,
-    meter: Option<Arc<Meter>>,
+    meter: Arc<Meter>,
     blocked: Interval,
-    held: Option<Held>,
+    held: Held,
 }
 
 impl Documents {
-    pub(crate) fn new(reads: Reads, meter: Option<Arc<Meter>>) -> Self {
+    pub(crate) fn new(reads: Reads, meter: Arc<Meter>) -> Self {
         Self {
             reads,
             reading: None,
@@ -72,7 +72,7 @@ impl Documents {
             ready: VecDeque::new(),
             on_demand: false,
             pin: None,
-            held: meter.clone().map(Held::new),
+            held: Held::new(meter.clone()),
             meter,
             blocked: Interval::default(),
         }
@@ -106,9 +106,7 @@ impl Documents {
                 return Poll::Pending;
             };
             let blocked = self.blocked.end();
-            if let Some(meter) = &self.meter {
-                meter.add_wait_out(blocked);
-            }
+            self.meter.add_wait_out(blocked);
             match next {
                 None => return Poll::Ready(()),
                 Some(read) if self.on_demand => self.keep(read.run()),
@@ -132,9 +130,7 @@ impl Documents {
     /// Makes the next group the current one, if one is ready.
     fn advance(&mut self) -> bool {
         let Some(group) = self.ready.pop_front() else { return false };
-        if let Some(held) = &mut self.held {
-            held.set(self.ready.len());
-        }
+        self.held.set(self.ready.len());
         self.current = group;
         true
     }

@@ -50,7 +50,7 @@ pub(crate) struct Grouper {
     pub(crate) corpus: Arc<Corpus>,
     pub(crate) holdout: Holdout,
     pub(crate) draw: Draw,
-    pub(crate) meter: Option<Arc<Meter>>,
+    pub(crate) meter: Arc<Meter>,
     /// Whether skipped documents are logged as warnings.
     pub(crate) logs: bool,
 }
@@ -228,7 +228,7 @@ impl Grouper {
             let end = texts.text().len();
             for outcome in &outcomes {
                 let Outcome::LeftOut(reason) = outcome else { continue };
-                self.leave_out(place, reason, rendering);
+                self.note(place, place.framed.frame.start.byte, 0, reason);
                 let item = Item { range: end..end, text_bytes: 0, sample: 0, ..record };
                 group.leave_out_record(cursor, item, &columns, digest);
             }
@@ -248,23 +248,6 @@ impl Grouper {
             cursor.documents += 1;
         }
         Ok(documents)
-    }
-
-    /// Counts a document that its task leaves out. Many may be, so only the first for each reason is a warning.
-    fn leave_out(&self, place: &FoundFrame<'_>, reason: &str, rendering: &Rendering) {
-        let byte = place.framed.frame.start.byte;
-        if self.logs && rendering.is_news(reason) {
-            self.warn(
-                place,
-                byte,
-                0,
-                &format!("{reason}; others like it are counted, and logged as debug messages"),
-            );
-        } else if self.logs {
-            let path = self.corpus.files.path(place.split.file).display();
-            tracing::debug!(%path, byte, reason, "document skipped");
-        }
-        self.count(place, byte, 0, reason);
     }
 
     /// Whether the epoch's sample includes the document at `byte` of a split, which is in `share` of all epochs.
@@ -300,25 +283,11 @@ impl Grouper {
         Err(Error::Document { path: path.to_owned(), line, unit, byte, problem, remedy })
     }
 
-    /// Logs and counts a skipped document whose fault is at `byte`, `offset` bytes after its first.
+    /// Counts a skipped document whose fault is at `byte`, `offset` bytes after its first.
     fn note(&self, place: &FoundFrame<'_>, byte: u64, offset: usize, reason: &str) {
-        if self.logs {
-            self.warn(place, byte, offset, reason);
-        }
-        self.count(place, byte, offset, reason);
-    }
-
-    fn warn(&self, place: &FoundFrame<'_>, byte: u64, offset: usize, reason: &str) {
-        let (path, line) = self.place(place, offset);
-        let line = Some(line).filter(|line| *line > 0);
-        tracing::warn!(path = %path.display(), line, byte, reason, "document skipped");
-    }
-
-    fn count(&self, place: &FoundFrame<'_>, byte: u64, offset: usize, reason: &str) {
-        let Some(meter) = &self.meter else { return };
-        meter.skip(|| {
+        self.meter.skip(self.logs, reason, |reason| {
             let ((path, line), unit) = (self.place(place, offset), self.corpus.files.unit(place.split.file));
-            Skipped { path: path.display().to_string(), line, unit, byte, reason: reason.to_owned() }
+            Skipped { path: path.display().to_string(), line, unit, byte, reason }
         });
     }
 

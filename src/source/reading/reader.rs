@@ -45,6 +45,8 @@ const LEAST_STEP: usize = 4;
 /// How many epochs in a row of an endless lane may be empty. Another deal may bring documents that are neither held out
 /// nor bad, but so many empty epochs are a mistake.
 const MOST_EMPTY_EPOCHS: u32 = 64;
+/// The same if no record has a field that `where` names: other records would have to.
+const MOST_WITHOUT_FIELD: u32 = 8;
 
 /// The shortest time between two log lines that another epoch of a source begins.
 const TELL_APART: Duration = Duration::from_secs(10);
@@ -257,6 +259,17 @@ impl Reader {
     fn leave_epoch(&mut self) -> Result<()> {
         let empty = self.epoch_began == Some(self.at.documents);
         self.empty_epochs = if empty { self.empty_epochs + 1 } else { 0 };
+        if self.lane.epochs.is_none() && self.empty_epochs == MOST_WITHOUT_FIELD {
+            let file = self.corpus().split(self.splits.start).file;
+            if let [field, ..] = self.corpus().format(file).carried.unseen()[..] {
+                let problem = format!(
+                    "no record of source {} has the field {field:?} that its where names; correct the name; a text stands \
+                     in single quotes",
+                    self.corpus().source_name(self.splits.start)
+                );
+                return Err(Error::Corpus { problem });
+            }
+        }
         if self.lane.epochs.is_none() && self.empty_epochs == MOST_EMPTY_EPOCHS {
             let (lane, lanes) = (self.lane.lane, self.lane.lanes);
             let read = match &self.scattered {

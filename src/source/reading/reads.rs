@@ -23,8 +23,8 @@ pub(crate) struct Reads {
     at: ReaderPlace,
     slab_bytes: usize,
     budget: Option<Arc<Budget>>,
-    meter: Option<Arc<Meter>>,
-    held: Option<Held>,
+    meter: Arc<Meter>,
+    held: Held,
     /// Whether a read may have to wait long, for a store or standard input.
     waits: bool,
     /// Whether token shards are read.
@@ -49,7 +49,7 @@ pub(crate) struct Read {
     reader: Box<Reader>,
     lease: Lease,
     moving: Option<Moving>,
-    meter: Option<Arc<Meter>>,
+    meter: Arc<Meter>,
     back: oneshot::Sender<Box<Reader>>,
 }
 
@@ -59,12 +59,12 @@ impl Reads {
         cancel: CancelToken,
         slab_bytes: usize,
         budget: Option<Arc<Budget>>,
-        meter: Option<Arc<Meter>>,
+        meter: Arc<Meter>,
         waits: bool,
         are_stored: bool,
     ) -> Self {
         let at = ReaderPlace::Here(Box::new(reader));
-        let held = meter.clone().map(Held::new);
+        let held = Held::new(meter.clone());
         Self { at, slab_bytes, budget, meter, held, waits, are_stored, _cancel: cancel }
     }
 
@@ -76,9 +76,7 @@ impl Reads {
         }
         let ReaderPlace::Here(reader) = &self.at else { return Poll::Ready(None) };
         let lease = self.poll_lease(reader, cx);
-        if let Some(held) = &mut self.held {
-            held.set_state(if lease.is_pending() { MeterState::Starved } else { MeterState::Working });
-        }
+        self.held.set_state(if lease.is_pending() { MeterState::Starved } else { MeterState::Working });
         let lease = ready!(lease);
         let (back, away) = oneshot::channel();
         let ReaderPlace::Here(reader) = std::mem::replace(&mut self.at, ReaderPlace::Away(away)) else {
@@ -126,16 +124,13 @@ impl Read {
     pub(crate) fn run(self) -> Group {
         let Self { mut reader, lease, moving, meter, back } = self;
         let span = || stage_span!("source", "read", documents = Empty, tokens = Empty, bytes = Empty);
-        let work = meter.as_ref().map(|meter| meter.work(span()));
+        let work = meter.work(span());
         let mut group = reader.step(lease);
         group.moving = moving;
         let (documents, bytes) = group.size();
-        if let Some(work) = work {
-            work.note(documents as u64, 0, bytes as u64);
-        }
-        if let Some(meter) = &meter {
-            meter.count(documents as u64, 0, bytes as u64);
-        }
+        work.note(documents as u64, 0, bytes as u64);
+        drop(work);
+        meter.count(documents as u64, 0, bytes as u64);
         if matches!(group.after, GroupEnd::More) {
             // If nobody waits for it, the lane was dropped.
             let _ = back.send(reader);

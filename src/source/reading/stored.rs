@@ -133,9 +133,9 @@ pub(crate) fn note_without_ids(grouper: &Grouper, split: &Split, entry: &Entry) 
         StoredText::LeftOut => "it was left out when its token shards were made",
     };
     let ((byte, line), corpus) = (entry.start, &grouper.corpus);
-    if let Some(meter) = grouper.meter.as_ref().filter(|_| corpus.shards_of(split.file).is_some()) {
+    if corpus.shards_of(split.file).is_some() {
         let position = split.position(Boundary { byte, line });
-        meter.skip(|| corpus.files.skipped(position, reason.to_owned()));
+        grouper.meter.skip(grouper.logs, reason, |reason| corpus.files.skipped(position, reason));
     }
 }
 

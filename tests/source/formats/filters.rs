@@ -291,7 +291,10 @@ fn columns_of_many_types_are_compared() {
     ];
     let refused = [
         ("tags = 1", "column \"tags\" is a value of List("),
-        ("at > 'noon'", "where: \"noon\" is not a date or time; write it as 2024-01-31"),
+        (
+            "at > 'noon'",
+            "where: column \"at\" is a date or time, and \"noon\" is not; write it as 2024-01-31",
+        ),
         ("noon = day", "where: column \"noon\" is a time of day, and cannot be compared with a date or time"),
         ("day + 1 > day", "where: column \"day\" is a date or time, and stands where a number must be"),
         ("small like '7'", "where: column \"small\" is a number, and stands where text must be"),

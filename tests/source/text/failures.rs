@@ -339,6 +339,30 @@ fn settings_of_splits_and_samples_that_mean_nothing() {
 }
 
 #[test]
+fn a_filter_by_a_field_that_no_record_has_names_it() {
+    let corpus = Corpus::new([("a.jsonl", "{\"text\": \"one\", \"lang\": \"en\"}\n{\"text\": \"two\"}\n")]);
+    let filtered = |filter: &str| SourceConfig {
+        filter: Some(filter.to_owned()),
+        ..SourceConfig::jsonl(corpus.path("a.jsonl"), "text")
+    };
+    let endless = Lane { epochs: None, ..Lane::default() };
+    run(async {
+        for (filter, words) in [
+            ("lang = \"en\"", &["no record of source 0", "the field \"en\"", "where", "single quotes"][..]),
+            ("langg = 'en'", &["the field \"langg\""]),
+            // A field that some record has.
+            ("lang = 'de'", &["64 whole epochs"]),
+        ] {
+            let source = open(&filtered(filter)).await;
+            let (seen, error) = drain(source.lane(endless, &LaneCursor::default())).await;
+            assert!(seen.is_empty());
+            let error = error.expect("an error").to_string();
+            assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        }
+    });
+}
+
+#[test]
 fn an_endless_stream_of_nothing_ends() {
     let corpus = Corpus::new([("a", "\n\n\n"), ("b", "x")]);
     let only_a = SourceConfig { paths: vec![corpus.path("a")], ..corpus.lines() };

@@ -139,6 +139,9 @@ fn proved(proof: &Proof) -> Vec<String> {
 
 /// The ids at the places where the model begins to write, in words.
 fn borders(Borders { borders, differing, overlap, split, .. }: &Borders) -> String {
+    if *differing == 0 {
+        return format!("borders: {borders}, none of which has other ids with border = \"split\"");
+    }
     format!(
         "borders: {borders}, of which {differing} have other ids with border = \"split\": {split} ids around them instead \
          of {overlap}"

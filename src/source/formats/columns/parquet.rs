@@ -100,7 +100,11 @@ impl Footer {
             .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)
             .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll)
             .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
-        let loaded = guarded(|| ArrowReaderMetadata::load(&chunks, options).map_err(|e| e.to_string()));
+        let loaded = guarded(|| {
+            // Without the library's own words for the kind of error.
+            let what = |e: ParquetError| e.to_string().trim_start_matches("Parquet error: ").to_owned();
+            ArrowReaderMetadata::load(&chunks, options).map_err(what)
+        });
         if let Some(failure) = chunks.failure() {
             return Err(failure.into());
         }
