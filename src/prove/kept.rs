@@ -1,5 +1,7 @@
 //! What a template drops or changes of the messages: counts over all conversations.
 
+use std::ops::Range;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -51,8 +53,9 @@ pub struct Kept {
 impl Kept {
     /// What is in the text of the messages with these numbers.
     pub(super) fn of(conversation: &Conversation, messages: &[usize], text: &str) -> Self {
-        let (mut kept, mut seen) = (Self::default(), Seen { text, at: 0 });
-        for message in messages.iter().map(|index| &conversation.messages[*index]) {
+        let (mut kept, mut seen) = (Self::default(), Seen { text, at: 0, found: Vec::new() });
+        let messages = || messages.iter().map(|index| &conversation.messages[*index]);
+        for message in messages() {
             let mut reasoning = REASONING.iter().find_map(|name| message[*name].as_str());
             for content in contents(message) {
                 let (thought, content) = match content.split_once("</think>") {
@@ -66,12 +69,14 @@ impl Kept {
             if let Some(reasoning) = reasoning.filter(|reasoning| !reasoning.trim().is_empty()) {
                 kept.reasoning.count(text.contains(reasoning.trim()));
             }
-            for call in message["tool_calls"].as_array().into_iter().flatten() {
-                kept.calls.count(has_call(call, text));
-            }
+        }
+        // Somebody may speak of a tool by its name.
+        let beside = seen.beside();
+        for call in messages().filter_map(|message| message["tool_calls"].as_array()).flatten() {
+            kept.calls.count(has_call(call, &beside));
         }
         for tool in &conversation.tools {
-            kept.tools.count(function(tool)["name"].as_str().is_none_or(|name| text.contains(name)));
+            kept.tools.count(function(tool)["name"].as_str().is_none_or(|name| beside.contains(name)));
         }
         kept
     }
@@ -127,6 +132,8 @@ struct Seen<'a> {
     text: &'a str,
     /// Where the last one was found.
     at: usize,
+    /// Where they were found.
+    found: Vec<Range<usize>>,
 }
 
 impl Seen<'_> {
@@ -135,7 +142,19 @@ impl Seen<'_> {
         let behind = self.text[self.at..].find(part).map(|place| self.at + place);
         let found = behind.or_else(|| self.text.find(part));
         self.at = found.unwrap_or(self.at);
+        self.found.extend(found.map(|at| at..at + part.len()));
         found.is_some()
+    }
+
+    /// The text without the contents that were found.
+    fn beside(mut self) -> String {
+        self.found.sort_unstable_by_key(|range| range.start);
+        let (mut beside, mut at) = (String::new(), 0);
+        for Range { start, end } in self.found {
+            beside.push_str(self.text.get(at..start).unwrap_or_default());
+            at = at.max(end);
+        }
+        beside + &self.text[at..]
     }
 }
 

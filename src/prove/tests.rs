@@ -473,6 +473,16 @@ fn what_a_template_drops_or_changes_is_listed() {
     let lines = kept(plain(), opens_reasoning);
     assert_eq!(lines, ["the text before 2 of 2 turns is not what the model sees when it writes them"]);
     assert_eq!(kept(talk(), glm), ["1 of 1 tool calls are not rendered"]);
+    // Somebody says what the call has.
+    let mut spoken = talk();
+    let call = spoken
+        .as_array()
+        .expect("messages")
+        .iter()
+        .find_map(|message| message.get("tool_calls"))
+        .expect("a call");
+    spoken[0]["content"] = format!("use {call}").into();
+    assert_eq!(kept(spoken, glm), ["1 of 1 tool calls are not rendered"]);
 }
 
 #[test]

@@ -8,7 +8,6 @@ use millstream::source::{extension, recognize};
 async fn paths_of_every_kind_are_recognized_and_their_fields_named() {
     for (path, kind, field) in [
         ("compressed/one.gz", SourceKind::Text, "text"),
-        ("formats/documents.json", SourceKind::Jsonl, "text"),
         ("formats/mds-zstd", SourceKind::Mds, "text"),
         ("formats/snappy.parquet", SourceKind::Parquet, "text"),
         ("formats/stream.arrow", SourceKind::Arrow, "text"),
