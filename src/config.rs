@@ -237,12 +237,6 @@ impl Config {
         Self { pipeline, ..self }
     }
 
-    /// Sets how files in object stores and on HTTP servers are read.
-    #[must_use]
-    pub fn with_store(self, store: StoreConfig) -> Self {
-        Self { store, ..self }
-    }
-
     /// The sources; synthetic ones without a seed get this config's.
     pub(crate) fn seeded_sources(&self) -> Vec<SourceConfig> {
         self.sources.iter().map(|source| source.with_run_seed(self.seed)).collect()

@@ -87,7 +87,6 @@ pub(crate) use rendering::Rendering;
 use catalog::corpus::Corpus;
 use catalog::resolved;
 use catalog::resolved::Resolved;
-use reading::cached::CachedTokens;
 use reading::documents::SLABS;
 use reading::grouper::{Draw, Grouper};
 use reading::reader::Reader;
@@ -358,9 +357,8 @@ impl Source {
             false => self.corpus.unplanned(cancellable),
         };
         let splits = self.corpus.splits(self.dealt.clone());
-        let cached = self.cache.clone().map(|cache| CachedTokens::new(cache, splits.start));
         let reader = Reader::new(grouper, lane, splits, opener, slab_bytes, start)
-            .with_cached(cached)
+            .with_cache(self.cache.clone())
             .telling_skipped(self.skipped.clone());
         // On demand, the thread that asks is the one that waits for standard input.
         let waits = is_remote || is_stdin && !self.on_demand;

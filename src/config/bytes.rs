@@ -23,11 +23,6 @@ impl ByteCount {
         Self(n << 10)
     }
 
-    /// `n` times 2^30 bytes.
-    pub const fn gib(n: u64) -> Self {
-        Self(n << 30)
-    }
-
     /// The number as a length in memory; the greatest `usize` if it does not fit.
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)

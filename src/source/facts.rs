@@ -66,11 +66,10 @@ impl Source {
 
     /// About how many stored bytes are dealt to each lane in the first epoch.
     pub(crate) fn dealt_bytes(&self, lane: Lane) -> Vec<u64> {
-        let lanes = lane.lanes;
         let splits = self.corpus.splits(self.dealt.clone());
-        let dealt = |n| deal(splits.clone(), lane.shuffle_splits, lane.seed, 0, n, lanes);
+        let dealt = |number| deal(splits.clone(), &Lane { lane: number, ..lane }, 0);
         let bytes = |n| dealt(n).into_iter().map(|number| self.corpus.stored_len(number)).sum();
-        (0..lanes).map(bytes).collect()
+        (0..lane.lanes).map(bytes).collect()
     }
 
     /// The stores that hold files or token shards; `None` if all are local.

@@ -12,7 +12,7 @@ use super::content::Content;
 use super::formats::Opened;
 use super::formats::records::{Records, Stop};
 use super::framing::{Boundary, Framer, Shape, bom_len};
-use super::interleave::{self, DocumentKey, Scale};
+use super::interleave::{self, DocumentKey};
 use super::lane::Lane;
 use super::reading::document_order::{DocumentNumber, DocumentOrder};
 use super::reading::grouper::Draw;
@@ -121,8 +121,7 @@ impl Dealt {
     /// The key of the record that begins at `byte` of split `ordinal`.
     fn key(&self, ordinal: u64, byte: u64) -> Option<DocumentKey> {
         let number = *self.splits.get(usize::try_from(ordinal).ok()?)?;
-        let corpus = &self.source.corpus;
-        Some(Scale::new(corpus.split(number), corpus.split_len(number)).key(ordinal, byte))
+        Some(self.source.corpus.scale(number).key(ordinal, byte))
     }
 }
 
@@ -154,12 +153,12 @@ impl Source {
                 .map(|(lane, place)| EpochPlace { epoch, lane, order: Order::Documents(place) })
                 .collect());
         }
-        let Lane { lanes, seed, shuffle_splits, interleave, .. } = lane;
-        let (lane, ordinal) = dealt_to(splits.clone(), number, shuffle_splits, seed, epoch, lanes);
-        let splits = deal(splits, shuffle_splits, seed, epoch, lane, lanes);
-        let interleave = if self.corpus.can_interleave(self.dealt.clone()) { interleave } else { 1 };
+        let (of, ordinal) = dealt_to(splits.clone(), number, &lane, epoch);
+        let lane = Lane { lane: of, ..lane };
+        let splits = deal(splits, &lane, epoch);
+        let interleave = if self.corpus.can_interleave(self.dealt.clone()) { lane.interleave } else { 1 };
         let dealt = Box::new(Dealt { source: self.clone(), splits, interleave });
-        Ok(vec![EpochPlace { epoch, lane, order: Order::Splits { ordinal, byte, dealt } }])
+        Ok(vec![EpochPlace { epoch, lane: of, order: Order::Splits { ordinal, byte, dealt } }])
     }
 
     /// The split of file `file` whose documents begin around `byte`.

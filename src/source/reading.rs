@@ -17,11 +17,9 @@
 //! - `group`: the documents of one read
 //! - `grouper`: from frames to documents, and the policy for bad ones
 //! - `gather`: puts the documents that a step found in the open splits into one order
-//! - `cached`: the cached tokens of a source's splits
 //! - `splits`: all documents of one split, for token shards
 
 mod begin;
-pub(super) mod cached;
 pub(super) mod document_order;
 pub(super) mod documents;
 pub(super) mod framed;

@@ -6,10 +6,10 @@ use memchr::memchr_iter;
 
 use super::begin::first_place;
 use crate::budget::{IDS_PER_BYTE, Lease};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::source::content::{Content, ReadEnd};
 use crate::source::framing::{Boundary, Framer, Shape, bom_len};
-use crate::source::problem::Broken;
+use crate::source::problem::{Problem, Unread};
 use crate::source::split::{DealtSplit, LEAST_SPLIT, Lines, Split};
 use crate::source::window::{Window, WindowPiece};
 
@@ -24,13 +24,6 @@ pub(crate) enum Taken {
     All,
     /// Only the beginning of one document.
     Beginning { framer: Framer, read: u64 },
-}
-
-/// Why it is not known where a split's first document begins.
-#[derive(Debug)]
-enum Unread {
-    Failed(Error),
-    Broken(Broken),
 }
 
 /// A document longer than one read, as far as it has been read.
@@ -117,8 +110,8 @@ pub(crate) fn seek(
             Ok(None)
         }
         Err(Unread::Failed(error)) => Err(error),
-        Err(Unread::Broken(broken)) => {
-            window.refuse_split(*dealt, broken);
+        Err(Unread::Damaged(problem)) => {
+            window.refuse_split(*dealt, problem);
             Ok(None)
         }
     }
@@ -146,10 +139,10 @@ fn first(
     };
     let found = first_place(shape, from..split.end, slab_bytes, |at, n| {
         let mut bytes = Vec::new();
-        match content.read(at, n, &mut bytes).map_err(Unread::Failed)? {
+        match content.read(at, n, &mut bytes)? {
             // Bytes before the place are useful only if all of them can be read.
             ReadEnd::Broken(broken) if bytes.len() < n && (bytes.is_empty() || at + n as u64 <= from) => {
-                Err(Unread::Broken(broken))
+                Err(Unread::Damaged(broken.into()))
             }
             _ => Ok(bytes),
         }
@@ -163,11 +156,11 @@ fn lines(content: &mut Content, range: Range<u64>, slab_bytes: usize) -> Result<
     while at < range.end {
         bytes.clear();
         let n = usize::try_from(range.end - at).map_or(slab_bytes, |left| left.min(slab_bytes));
-        let after = content.read(at, n, &mut bytes).map_err(Unread::Failed)?;
+        let after = content.read(at, n, &mut bytes)?;
         lines += memchr_iter(b'\n', &bytes).count() as u64;
         at += bytes.len() as u64;
         match after {
-            ReadEnd::Broken(broken) if at < range.end => return Err(Unread::Broken(broken)),
+            ReadEnd::Broken(broken) if at < range.end => return Err(Unread::Damaged(broken.into())),
             ReadEnd::End => break,
             ReadEnd::More | ReadEnd::Broken(_) => {}
         }
@@ -248,10 +241,10 @@ impl Begun {
 
 impl Window {
     /// Refuses the whole split: the bytes before it cannot be read, so the start of its first document is unknown.
-    fn refuse_split(&mut self, dealt: DealtSplit, broken: Broken) {
+    fn refuse_split(&mut self, dealt: DealtSplit, problem: Problem) {
         let DealtSplit { ordinal, split } = dealt;
         let first = self.framed.len();
-        self.refuse(Boundary { byte: split.begin, line: 0 }, Boundary::default(), broken.into());
+        self.refuse(Boundary { byte: split.begin, line: 0 }, Boundary::default(), problem);
         self.pieces.push(WindowPiece { ordinal, frames: first..first + 1, at: self.bytes.len() });
     }
 
@@ -308,6 +301,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::problem::Broken;
 
     #[test]
     fn what_breaks_off_is_refused_and_what_was_read_before_is_framed() {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::group::{Group, GroupEnd, SplitOrigin};
+use super::group::{Group, GroupEnd};
 use super::grouper::{FoundFrame, Grouper};
 use super::open_split::{FoundTokens, OpenSplit};
 use super::stored::{self, StoredDocument};
@@ -14,7 +14,7 @@ use crate::document::{CarriedColumns, Mask, SplitEvent};
 use crate::segment::{Entry, EntryEnd, StoredText};
 use crate::shards::{StoredNotes, StoredSplit};
 use crate::source::interleave::{DocumentKey, Scale};
-use crate::source::split::Split;
+use crate::source::split::{DealtSplit, Split};
 use crate::source::window::{Window, WindowPiece};
 
 /// The documents found so far in a few groups of splits.
@@ -249,7 +249,7 @@ impl Gathered {
         let text_slab = splits.iter().filter(|of| of.tokens.is_some()).count();
         let mut origins = Vec::with_capacity(splits.len());
         for (nth, GatheredSplit { ordinal, split, tokens, .. }) in splits.iter().enumerate() {
-            let origin = SplitOrigin { split: *split, ordinal: *ordinal };
+            let origin = DealtSplit { split: *split, ordinal: *ordinal };
             let stored = tokens.as_ref().map(|tokens| {
                 let of = group.origin(group.next_slab(), origin);
                 let mask = masks.get_mut(nth).map(std::mem::take).unwrap_or_default();

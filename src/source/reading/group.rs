@@ -10,7 +10,7 @@ use crate::document::{CarriedColumns, Document, DocumentGroup, SharedSlab, Slab,
 use crate::error::Error;
 use crate::files::Position;
 use crate::source::framing::Boundary;
-use crate::source::split::{Lines, Split};
+use crate::source::split::{DealtSplit, Lines, Split};
 
 /// How many bytes of a slab share one reference count: some documents are dropped while others are handed out.
 const SHARED_BYTES: usize = 32 << 10;
@@ -54,7 +54,7 @@ pub(crate) struct Item {
     pub(crate) start: Boundary,
     /// The share of epochs that include it.
     pub(crate) share: f64,
-    /// The number of its `SplitOrigin`.
+    /// The number of its `DealtSplit`.
     pub(crate) of: u32,
     /// How many documents its record has up to it, if there are more; 0 for the last one.
     pub(crate) sample: u32,
@@ -64,15 +64,7 @@ pub(crate) struct Item {
 #[derive(Clone, Copy, Debug)]
 struct Sited {
     slab: usize,
-    origin: SplitOrigin,
-}
-
-/// The common properties of the documents of one split.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct SplitOrigin {
-    pub(crate) split: Split,
-    /// The ordinal that their cursors name, among the lane's splits of the epoch.
-    pub(crate) ordinal: u64,
+    origin: DealtSplit,
 }
 
 /// Documents from `first` on whose cursors differ only in their places, and in the count, which goes up by one.
@@ -174,7 +166,7 @@ impl Group {
     }
 
     /// Adds an origin whose documents are in slab `slab`, and returns its number.
-    pub(crate) fn origin(&mut self, slab: usize, origin: SplitOrigin) -> u32 {
+    pub(crate) fn origin(&mut self, slab: usize, origin: DealtSplit) -> u32 {
         self.origins.push(Sited { slab, origin });
         self.origins.len() as u32 - 1
     }

@@ -22,7 +22,6 @@ use crate::source::window::{Window, WindowPiece};
 pub(crate) struct OpenSplit {
     /// Its ordinal among the lane's splits of the epoch, and its number among all.
     pub(crate) ordinal: u64,
-    pub(crate) number: u32,
     pub(crate) split: Split,
     pub(crate) scale: Scale,
     pub(crate) next: Next,

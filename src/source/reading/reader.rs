@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use super::cached::CachedTokens;
 use super::framed::Begun;
 use super::group::{Group, GroupEnd};
 use super::grouper::Grouper;
@@ -23,10 +22,11 @@ use super::upcoming::Upcoming;
 use crate::budget::Lease;
 use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
+use crate::shards::TokenCache;
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::deal::deal;
 use crate::source::formats::Opened;
-use crate::source::interleave::{self, DocumentKey, Scale};
+use crate::source::interleave::{self, DocumentKey};
 use crate::source::lane::Lane;
 use crate::store::FileOpener;
 
@@ -55,8 +55,8 @@ const TELL_APART: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Reader {
     grouper: Grouper,
-    /// The cached tokens of the splits.
-    cached: Option<CachedTokens>,
+    /// The cached tokens of the splits, by their numbers from the first one on.
+    cache: Option<Arc<TokenCache>>,
     lane: Lane,
     /// The numbers of the splits that are dealt to the lanes.
     splits: Range<u32>,
@@ -106,7 +106,7 @@ impl Reader {
         let at = start.upstream(0);
         Self {
             grouper,
-            cached: None,
+            cache: None,
             lane,
             splits,
             opener,
@@ -132,8 +132,8 @@ impl Reader {
     }
 
     /// Reads cached tokens where there are some.
-    pub(crate) fn with_cached(self, cached: Option<CachedTokens>) -> Self {
-        Self { cached, ..self }
+    pub(crate) fn with_cache(self, cache: Option<Arc<TokenCache>>) -> Self {
+        Self { cache, ..self }
     }
 
     /// Puts how many documents were skipped in all into `skipped` when the lane ends.
@@ -196,13 +196,13 @@ impl Reader {
     /// Finds the next split to read, in this epoch or a later one. Returns false if the lane ends.
     fn find_split(&mut self) -> Result<bool> {
         loop {
-            let Lane { lane, lanes, seed, shuffle_splits, epochs, .. } = self.lane;
+            let Lane { lane, epochs, .. } = self.lane;
             if epochs.is_some_and(|epochs| self.at.epoch >= epochs) {
                 return Ok(false);
             }
             if self.dealt != Some(self.at.epoch) {
                 let is_start = self.dealt.is_none();
-                self.deal = deal(self.splits.clone(), shuffle_splits, seed, self.at.epoch, lane, lanes);
+                self.deal = deal(self.splits.clone(), &self.lane, self.at.epoch);
                 self.dealt = Some(self.at.epoch);
                 // The first epoch of a run is not news, and all lanes begin an epoch at about the same time.
                 if lane == 0 && self.at.epoch > 0 && !is_start {
@@ -231,9 +231,7 @@ impl Reader {
                 let (lane, splits) = (self.lane.lane, self.deal.len());
                 return Err(Error::resume(format!("split {split} of lane {lane}, which has {splits}")));
             };
-            let corpus = self.corpus();
-            let scale = Scale::new(corpus.split(number), corpus.split_len(number));
-            let record = scale.key(split, byte);
+            let record = self.corpus().scale(number).key(split, byte);
             self.passed = Some(match sample {
                 0 => record,
                 sample => DocumentKey { sample, ..record },
@@ -243,17 +241,9 @@ impl Reader {
         if !self.opener.is_planned() {
             return Ok(());
         }
-        let (corpus, cached) = (self.corpus().clone(), self.cached.clone());
+        let (corpus, cache) = (self.corpus().clone(), self.cache.clone());
         let (splits, epoch) = (self.splits.clone(), self.at.epoch);
-        self.opener.plan(Upcoming::new(
-            corpus,
-            self.lane,
-            splits,
-            self.slab_bytes,
-            epoch,
-            self.passed,
-            cached,
-        ))
+        self.opener.plan(Upcoming::new(corpus, self.lane, splits, self.slab_bytes, epoch, self.passed, cache))
     }
 
     fn leave_epoch(&mut self) -> Result<()> {
@@ -283,9 +273,9 @@ impl Reader {
             );
             return Err(Error::Corpus { problem });
         }
-        if let Some(cached) = &self.cached {
+        if let Some(cache) = &self.cache {
             // Other lanes may have added tokens meanwhile.
-            cached.cache.refresh();
+            cache.refresh();
         }
         self.epoch_ended = true;
         self.at.epoch += 1;

@@ -72,7 +72,7 @@ pub(crate) struct StoredDocument<'a> {
     /// Where its ids are among the stored ids.
     pub(crate) range: Range<usize>,
     pub(crate) split: Split,
-    /// The number of its `SplitOrigin` in the group.
+    /// The number of its `DealtSplit` in the group.
     pub(crate) of: u32,
     /// As in [`Item`].
     pub(crate) sample: u32,

@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::cached::CachedTokens;
+use crate::shards::TokenCache;
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::deal::deal;
-use crate::source::interleave::{self, DocumentKey, Scale};
+use crate::source::interleave::{self, DocumentKey};
 use crate::source::lane::Lane;
 use crate::store::{Planned, ReadTurn};
 
@@ -31,7 +31,7 @@ pub(crate) struct Upcoming {
     /// The remaining ranges of the last split.
     ranges: VecDeque<Planned>,
     /// Cached tokens, whose text need not be fetched.
-    cached: Option<CachedTokens>,
+    cache: Option<Arc<TokenCache>>,
 }
 
 impl Upcoming {
@@ -42,19 +42,17 @@ impl Upcoming {
         slab_bytes: usize,
         epoch: u64,
         passed: Option<DocumentKey>,
-        cached: Option<CachedTokens>,
+        cache: Option<Arc<TokenCache>>,
     ) -> Self {
         let next = ReadTurn { epoch, split: passed.map_or(0, |passed| passed.ordinal) };
         let (deal, open, ranges) = (Vec::new(), None, VecDeque::new());
-        let mut upcoming =
-            Self { corpus, lane, splits, slab_bytes, next, passed, deal, open, ranges, cached };
+        let mut upcoming = Self { corpus, lane, splits, slab_bytes, next, passed, deal, open, ranges, cache };
         upcoming.deal(epoch);
         upcoming
     }
 
     fn deal(&mut self, epoch: u64) {
-        let Lane { lane, lanes, seed, shuffle_splits, .. } = self.lane;
-        self.deal = deal(self.splits.clone(), shuffle_splits, seed, epoch, lane, lanes);
+        self.deal = deal(self.splits.clone(), &self.lane, epoch);
     }
 }
 
@@ -82,12 +80,13 @@ impl Iterator for Upcoming {
         for ordinal in group.clone() {
             let number = self.deal[ordinal as usize];
             let split = self.corpus.split(number);
-            if self.cached.as_ref().is_some_and(|cached| cached.tokens(number).is_some()) {
+            let nth = number - self.splits.start;
+            if self.cache.as_ref().is_some_and(|cache| cache.tokens(nth).is_some()) {
                 continue;
             }
             let is_alone = group.end - group.start == 1;
             let is_open = self.open.replace(split.file) == Some(split.file) && is_alone;
-            let scale = Scale::new(split, self.corpus.split_len(number));
+            let scale = self.corpus.scale(number);
             let from = passed.map_or(0, |passed| scale.place(passed.share));
             let (file, ranges) = self.corpus.planned_ranges(number, from, is_open, self.slab_bytes);
             self.ranges.extend(ranges.into_iter().map(|range| Planned { turn, file, range }));

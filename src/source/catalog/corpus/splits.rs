@@ -7,6 +7,7 @@ use crate::config::{Contents, SourceKind};
 use crate::error::Unit;
 use crate::shards::StoredSplit;
 use crate::source::cuts::between;
+use crate::source::interleave::Scale;
 use crate::source::layout::Layout;
 use crate::source::split::{Lines, Split};
 
@@ -21,6 +22,11 @@ impl Corpus {
         let index = self.files.get(file).map_or(0, |file| file.source);
         let name = self.settings.get(index).and_then(|settings| settings.name.clone());
         name.unwrap_or_else(|| index.to_string())
+    }
+
+    /// What tells where a document is among those of the splits that are read side by side.
+    pub(crate) fn scale(&self, number: u32) -> Scale {
+        Scale::new(self.split(number), self.split_len(number))
     }
 
     pub(crate) fn split(&self, number: u32) -> Split {

@@ -3,7 +3,6 @@
 
 use std::ops::Range;
 
-use super::super::cached;
 use super::super::framed::{Begun, Whole};
 use super::super::gather::Gathered;
 use super::super::group::{Group, GroupEnd};
@@ -14,9 +13,9 @@ use crate::budget::Lease;
 use crate::config::OnError;
 use crate::document::SplitEvent;
 use crate::error::{Error, Result, Unit};
-use crate::shards::StoredSplit;
+use crate::shards::{StoredSplit, TokenCache};
 use crate::source::formats::Opened;
-use crate::source::interleave::{self, DocumentKey, Scale};
+use crate::source::interleave::{self, DocumentKey};
 use crate::source::layout::Layout;
 use crate::store::ReadTurn;
 
@@ -191,7 +190,7 @@ impl Reader {
         let Some(number) = self.deal.get(self.next as usize) else { return false };
         let file = self.corpus().split(*number).file;
         self.corpus().is_stdin(file)
-            || self.cached.is_some() && self.group.is_none() && self.most_skipped(file) > 0
+            || self.cache.is_some() && self.group.is_none() && self.most_skipped(file) > 0
     }
 
     /// Opens the next splits that are read side by side.
@@ -235,17 +234,15 @@ impl Reader {
         tokens: Option<StoredSplit>,
         passed: Option<DocumentKey>,
     ) -> Result<OpenSplit> {
-        let corpus = self.corpus();
-        let split = corpus.split(number);
-        let scale = Scale::new(split, corpus.split_len(number));
+        let (split, scale) = (self.corpus().split(number), self.corpus().scale(number));
         let next = Next::From(split.begin);
         let (stored, is_recorded) = (None, false);
-        let mut split = OpenSplit { ordinal, number, split, scale, next, stored, passed, is_recorded };
+        let mut split = OpenSplit { ordinal, split, scale, next, stored, passed, is_recorded };
         if let Some(tokens) = tokens {
             match split.read_stored(tokens.clone()) {
                 Ok(()) => return Ok(split),
                 Err(error @ Error::Resume { .. }) => return Err(error),
-                Err(error) => cached::give_up(self.cached.as_ref(), &tokens, error)?,
+                Err(error) => give_up(self.cache.as_deref(), &tokens, error)?,
             }
         }
         self.read_text(&mut split);
@@ -254,7 +251,7 @@ impl Reader {
 
     fn read_text(&self, split: &mut OpenSplit) {
         let file = split.split.file;
-        split.is_recorded = self.cached.is_some() && split.passed.is_none();
+        split.is_recorded = self.cache.is_some() && split.passed.is_none();
         if split.passed.is_some() && self.corpus().is_one_document(file) {
             (split.stored, split.next) = (None, Next::End);
             return;
@@ -304,7 +301,7 @@ impl Reader {
                 let (tokens, ordinal) = (split.tokens().cloned(), split.ordinal);
                 let add = |found| gathered.add_stored(ordinal, found);
                 if let (Err(error), Some(tokens)) = (split.gather_stored(until, rest, add), tokens) {
-                    cached::give_up(self.cached.as_ref(), &tokens, error)?;
+                    give_up(self.cache.as_deref(), &tokens, error)?;
                     self.turn_to_text(nth, gathered);
                 }
                 continue;
@@ -361,7 +358,7 @@ impl Reader {
             return Ok(Some(tokens.with_columns(carried.of_shards().cloned())));
         }
         // What is cached was filtered.
-        let cached = self.cached.as_ref().and_then(|cached| cached.tokens(number));
+        let cached = self.cache.as_ref().and_then(|cache| cache.tokens(number - self.splits.start));
         Ok(cached.map(|tokens| tokens.with_columns(carried.come_along().cloned())))
     }
 
@@ -376,8 +373,19 @@ impl Reader {
     /// Notes that a split is read as text from its beginning, if it is recorded.
     fn note_begin(&self, split: &OpenSplit, gathered: &mut Gathered) {
         if split.is_recorded {
-            let number = split.number - self.splits.start;
+            let number = self.deal[split.ordinal as usize] - self.splits.start;
             gathered.note(SplitEvent::Begin { split: split.ordinal, number });
         }
+    }
+}
+
+/// Discards damaged tokens from the cache, so that the text is read instead. Token shards have no text, so theirs fail.
+fn give_up(cache: Option<&TokenCache>, tokens: &StoredSplit, error: Error) -> Result<()> {
+    match cache {
+        Some(cache) if tokens.is_delivered() => {
+            cache.forget(tokens, &error);
+            Ok(())
+        }
+        _ => Err(error),
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::document_order::DocumentOrder;
-use super::super::group::{Group, Item, SplitOrigin};
+use super::super::group::{Group, Item};
 use super::super::stored::{self, StepRoom};
 use super::Reader;
 use crate::budget::Lease;
@@ -19,7 +19,7 @@ use crate::files::Files;
 use crate::segment::{BLOCK, Entry, EntryEnd, HeldIds, IdsOrigin, StoredIds, StoredText};
 use crate::shards::{Piece, SegmentRange, ShardSet, StoredNotes, StoredSplit};
 use crate::source::framing::Boundary;
-use crate::source::split::Split;
+use crate::source::split::{DealtSplit, Split};
 
 /// How many documents the first step of a stream looks up, so that the first batch comes soon, and any step at most.
 const FIRST: u64 = 8;
@@ -266,7 +266,7 @@ impl Reader {
                 start: Boundary { byte, line },
                 share: entry.share,
                 sample: 0,
-                of: group.origin(first_slab + slab, SplitOrigin { split: *split, ordinal: *place }),
+                of: group.origin(first_slab + slab, DealtSplit { split: *split, ordinal: *place }),
             };
             // Its columns come with the notes.
             group.append(cursor, item, None);
