@@ -321,6 +321,30 @@ pub enum OnError {
     Skip(u64),
 }
 
+impl OnError {
+    /// How many documents may be skipped.
+    pub(crate) fn most(self) -> u64 {
+        match self {
+            Self::Fail => 0,
+            Self::Skip(most) => most,
+        }
+    }
+
+    /// The problem of a document that may not be skipped, and what to do.
+    pub(crate) fn refusal(self, problem: &str, remedy: &str) -> (String, String) {
+        match self {
+            Self::Fail => (
+                problem.to_owned(),
+                format!("{remedy}, or let some be skipped with on_error = {{ skip = 100 }}"),
+            ),
+            Self::Skip(most) => (
+                format!("{problem}, and the {most} documents that on_error lets this epoch skip are used up"),
+                format!("{remedy}, or raise on_error"),
+            ),
+        }
+    }
+}
+
 /// Written by hand for its message: a derived one would name variants.
 impl<'de> Deserialize<'de> for OnError {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -138,19 +138,17 @@ impl InMemoryTexts {
         for (range, number) in self.places.iter() {
             let outcomes = match rendering.render(&self.text()[range.clone()], 0, *number) {
                 Ok(outcomes) => outcomes,
-                Err(problem) => match on_error {
-                    OnError::Skip(most) if skipped < most => {
-                        skipped += 1;
-                        skip(*number, &problem.what);
-                        continue;
-                    }
-                    OnError::Skip(_) | OnError::Fail => {
-                        let position = Position { byte: *number, ..Position::default() };
-                        let slab = SharedSlab::new(self.slab.clone());
-                        let document = Document::in_slab(slab, range.clone(), range.len(), position, None);
-                        return Err(document.error(problem.what, problem.remedy));
-                    }
-                },
+                Err(problem) if skipped < on_error.most() => {
+                    skipped += 1;
+                    skip(*number, &problem.what);
+                    continue;
+                }
+                Err(problem) => {
+                    let position = Position { byte: *number, ..Position::default() };
+                    let slab = SharedSlab::new(self.slab.clone());
+                    let document = Document::in_slab(slab, range.clone(), range.len(), position, None);
+                    return Err(document.error(problem.what, problem.remedy));
+                }
             };
             for outcome in outcomes {
                 match outcome {

@@ -4,7 +4,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use crate::document::Mask;
 use crate::error::Result;
-use crate::source::{LeftOutDocument, SplitDocument, SplitItem, SplitReader, digest};
+use crate::source::{SplitDocument, SplitItem, SplitReader, digest};
 use crate::tokenizer::Encoder;
 
 /// Text in one group, in bytes: enough that handing it over costs next to nothing.
@@ -34,20 +34,8 @@ pub(super) struct Encoded {
     /// The ids of all documents, in order, and which of them are masked.
     pub(super) ids: Vec<u32>,
     pub(super) mask: Mask,
-    pub(super) documents: Vec<EncodedItem>,
-}
-
-#[derive(Debug)]
-pub(super) enum EncodedItem {
-    Document {
-        read: SplitDocument,
-        digest: u64,
-        /// Where its ids end in the group's ids, or why it has none.
-        end: Result<usize>,
-    },
-    /// As in [`SplitItem`].
-    Skipped((u64, u64)),
-    LeftOut(LeftOutDocument),
+    /// Each with where its ids end in the group's ids, or why it has none.
+    pub(super) documents: Vec<(SplitItem, Result<usize>)>,
 }
 
 impl Groups {
@@ -88,21 +76,19 @@ impl Group {
     pub(super) fn encode(self, encoder: &Encoder, is_stopped: impl Fn() -> bool) {
         let (mut ids, mut mask) = (Vec::new(), Mask::default());
         let mut documents = Vec::with_capacity(self.documents.len());
-        for item in self.documents {
+        for mut item in self.documents {
             if is_stopped() {
                 return;
             }
-            documents.push(match item {
-                SplitItem::Skipped(start) => EncodedItem::Skipped(start),
-                SplitItem::LeftOut(left_out) => EncodedItem::LeftOut(left_out),
-                SplitItem::Document(read) => {
+            let encoded = match &mut item {
+                SplitItem::Document(SplitDocument { document, digest: of_record, .. }) => {
                     // The hold-out goes by the record, however it is rendered.
-                    let digest = read.digest.unwrap_or_else(|| digest(read.document.text().as_bytes()));
-                    let encoded = encoder.encode_document(&read.document, &mut ids, &mut mask);
-                    let end = encoded.map(|()| ids.len());
-                    EncodedItem::Document { read, digest, end }
+                    of_record.get_or_insert_with(|| digest(document.text().as_bytes()));
+                    encoder.encode_document(document, &mut ids, &mut mask)
                 }
-            });
+                SplitItem::Skipped(_) | SplitItem::LeftOut(_) => Ok(()),
+            };
+            documents.push((item, encoded.map(|()| ids.len())));
         }
         // A receiver that has gone away needs no answer.
         let _ = self.answer.send(Encoded { ids, mask, documents });

@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, TryRecvError};
 
 use super::Prepared;
-use super::groups::{Encoded, EncodedItem, Group, Groups};
+use super::groups::{Encoded, Group, Groups};
 use crate::config::OnError;
 use crate::document::Mask;
 use crate::error::{Error, Result, panic_message};
 use crate::lock::DirLock;
 use crate::segment::{SegmentWriter, StoredDocument, Width};
 use crate::shards::ShardPlace;
-use crate::source::{LeftOutDocument, Source, SplitDocument};
+use crate::source::{LeftOutDocument, Source, SplitDocument, SplitItem};
 use crate::tokenizer::Encoder;
 
 /// How many groups are held per worker: while a reader tokenizes one of them, the others must not run out.
@@ -264,22 +264,22 @@ impl PrepareWork {
     ) -> Result<u64> {
         let Encoded { ids, mask: of_group, documents } = encoded;
         let (mut start, mut bytes) = (0, 0);
-        for item in documents {
-            let (read, digest, end) = match item {
-                EncodedItem::Document { read, digest, end } => (read, digest, end),
-                EncodedItem::Skipped(start) => {
+        for (item, end) in documents {
+            let read = match item {
+                SplitItem::Document(read) => read,
+                SplitItem::Skipped(start) => {
                     writer.skip(start)?;
                     self.counts.skipped.fetch_add(1, Relaxed);
                     continue;
                 }
-                EncodedItem::LeftOut(LeftOutDocument { start, share, digest, columns }) => {
+                SplitItem::LeftOut(LeftOutDocument { start, share, digest, columns }) => {
                     let columns = columns.map(|columns| columns.store());
                     writer.leave_out(start, digest, share, columns.as_deref())?;
                     self.counts.skipped.fetch_add(1, Relaxed);
                     continue;
                 }
             };
-            let SplitDocument { document, start: start_at, share, .. } = read;
+            let SplitDocument { document, start: start_at, share, digest } = read;
             let mut mask = Mask::default();
             let ids = match end {
                 Ok(end) => {
@@ -297,6 +297,8 @@ impl PrepareWork {
             let (masked, columns) =
                 (mask.masked(), document.columns().as_ref().map(|columns| columns.store()));
             let (start, columns) = (start_at, columns.as_deref());
+            // All have one since they were tokenized.
+            let digest = digest.unwrap_or_default();
             writer.document(&StoredDocument { ids, masked, columns, start, digest, share, text_bytes })?;
             self.counts.documents.fetch_add(1, Relaxed);
             self.counts.text_bytes.fetch_add(text_bytes as u64, Relaxed);
@@ -309,13 +311,11 @@ impl PrepareWork {
     /// Counts a document that the tokenizer failed on, after it `failed` on others. Returns the error if its split may
     /// have no more of them.
     fn refuse(&self, on_error: OnError, failed: u64, error: Error) -> Result<()> {
-        match on_error {
-            OnError::Skip(most) if failed < most => {
-                tracing::warn!(%error, "document skipped");
-                self.counts.skipped.fetch_add(1, Relaxed);
-                Ok(())
-            }
-            OnError::Skip(_) | OnError::Fail => Err(error),
+        if failed >= on_error.most() {
+            return Err(error);
         }
+        tracing::warn!(%error, "document skipped");
+        self.counts.skipped.fetch_add(1, Relaxed);
+        Ok(())
     }
 }

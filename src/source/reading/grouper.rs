@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::group::{Group, Item};
 use super::texts::Texts;
 use crate::budget::{IDS_PER_BYTE, Lease};
-use crate::config::{OnError, Oversize};
+use crate::config::Oversize;
 use crate::cursor::LaneCursor;
 use crate::document::{CarriedColumns, Slab, SlabContent};
 use crate::error::{Error, Unit};
@@ -262,19 +262,12 @@ impl Grouper {
     fn refuse(&self, place: &FoundFrame<'_>, problem: Problem, skipped: u64) -> Result<(), Error> {
         let Problem { offset, stored, what, remedy } = problem;
         let byte = stored.unwrap_or(place.framed.frame.start.byte + offset as u64);
-        let (problem, remedy) = match place.format.on_error {
-            OnError::Skip(n) if skipped < n => {
-                self.note(place, byte, offset, &what);
-                return Ok(());
-            }
-            OnError::Skip(n) => (
-                format!("{what}, and the {n} documents that on_error lets this epoch skip are used up"),
-                format!("{remedy}, or raise on_error"),
-            ),
-            OnError::Fail => {
-                (what, format!("{remedy}, or let some be skipped with on_error = {{ skip = 100 }}"))
-            }
-        };
+        let on_error = place.format.on_error;
+        if skipped < on_error.most() {
+            self.note(place, byte, offset, &what);
+            return Ok(());
+        }
+        let (problem, remedy) = on_error.refusal(&what, &remedy);
         let (path, line) = self.place(place, offset);
         let unit = match stored {
             Some(_) => Unit::Byte,

@@ -28,21 +28,13 @@ impl Skips {
         let Error::Document { path, line, unit, byte, problem, remedy } = error else {
             return Err(error);
         };
-        let (problem, remedy) = match self.on_error {
-            OnError::Skip(n) if self.skipped < n => {
-                self.skipped += 1;
-                let path = path.display().to_string();
-                meter.skip(true, &problem, |reason| Skipped { path, line, unit, byte, reason });
-                return Ok(());
-            }
-            OnError::Skip(n) => (
-                format!("{problem}, and the {n} documents that on_error lets this epoch skip are used up"),
-                format!("{remedy}, or raise on_error"),
-            ),
-            OnError::Fail => {
-                (problem, format!("{remedy}, or let some be skipped with on_error = {{ skip = 100 }}"))
-            }
-        };
+        if self.skipped < self.on_error.most() {
+            self.skipped += 1;
+            let path = path.display().to_string();
+            meter.skip(true, &problem, |reason| Skipped { path, line, unit, byte, reason });
+            return Ok(());
+        }
+        let (problem, remedy) = self.on_error.refusal(&problem, &remedy);
         Err(Error::Document { path, line, unit, byte, problem, remedy })
     }
 }

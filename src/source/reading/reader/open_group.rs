@@ -10,7 +10,6 @@ use super::super::open_split::{Long, Next, OpenSplit};
 use super::super::stored::{self, StepRoom};
 use super::{GROUP_SPLITS, Reader};
 use crate::budget::Lease;
-use crate::config::OnError;
 use crate::document::SplitEvent;
 use crate::error::{Error, Result, Unit};
 use crate::shards::{StoredSplit, TokenCache};
@@ -364,10 +363,7 @@ impl Reader {
 
     /// How many documents an epoch may skip, in the source of a file.
     fn most_skipped(&self, file: u32) -> u64 {
-        match self.corpus().format(file).on_error {
-            OnError::Skip(most) => most,
-            OnError::Fail => 0,
-        }
+        self.corpus().format(file).on_error.most()
     }
 
     /// Notes that a split is read as text from its beginning, if it is recorded.
