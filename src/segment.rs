@@ -24,7 +24,8 @@ mod notes;
 mod write;
 
 pub(crate) use format::{
-    BLOCK, COUNTED, Entry, EntryEnd, HEADER, ROW, SUM, SplitRow, StoredText, Table, Width, parse_table,
+    BLOCK, Boundary, COUNTED, Entry, EntryEnd, HEADER, ROW, SUM, SplitRow, StoredText, Table, Width,
+    parse_table,
 };
 use format::{IDENTITY, MAGIC, TRAILER, VERSION};
 pub(crate) use ids::{HeldIds, IdsOrigin, StoredIds};

@@ -8,6 +8,7 @@ use super::Document;
 use crate::budget::Moving;
 use crate::cursor::Tracked;
 use crate::error::Error;
+use crate::segment::Boundary;
 
 #[derive(Debug)]
 pub(crate) struct DocumentGroup {
@@ -28,15 +29,15 @@ pub(crate) enum SplitEvent {
         split: u64,
         number: u32,
     },
-    /// A document of a split is skipped. It begins at this byte and line, counted as its split counts lines.
+    /// A document of a split is skipped. It begins there.
     Skip {
         split: u64,
-        start: (u64, u64),
+        start: Boundary,
     },
     /// The same, of a document that may be left out however many there are.
     LeftOut {
         split: u64,
-        start: (u64, u64),
+        start: Boundary,
     },
     /// The text of a split has been read to its end.
     End {

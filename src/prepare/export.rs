@@ -128,7 +128,7 @@ fn documents(
                 if stored.is_rendered() {
                     held.pop_if(|last| Some(*last) == eos);
                 }
-                take(DocumentOrigin { shards, split, begin: entry.start.0 }, &mut held)?;
+                take(DocumentOrigin { shards, split, begin: entry.start.byte }, &mut held)?;
             }
         }
     }
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::config::{SourceConfig, Task};
     use crate::error::Unit;
-    use crate::segment::{SegmentWriter, StoredDocument};
+    use crate::segment::{Boundary, SegmentWriter, StoredDocument};
     use crate::shards::{Cut, Manifest, ShardedFile, seal};
 
     const EOS: u32 = 9;
@@ -218,7 +218,7 @@ mod tests {
         let source = SourceConfig { task, ..SourceConfig::text("text") };
         let manifest = Manifest::new("t".to_owned(), 10, source, vec![file]);
         let mut writer = SegmentWriter::new(directory.path(), Width::Two, &manifest.identity())?;
-        let (start, digest, share, text_bytes) = ((0, 0), 0, 1.0, 9);
+        let (start, digest, share, text_bytes) = (Boundary::default(), 0, 1.0, 9);
         writer.document(&StoredDocument {
             ids: Some(ids),
             masked,

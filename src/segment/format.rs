@@ -67,13 +67,36 @@ impl Width {
     }
 }
 
+/// A boundary between documents in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Boundary {
+    /// The offset in the file, in bytes.
+    pub(crate) byte: u64,
+    /// The line there, from 0, counted from where its split begins by arithmetic.
+    pub(crate) line: u64,
+}
+
+impl Boundary {
+    /// The boundary before a record, in a format that has no lines.
+    pub(crate) fn record(number: u64) -> Self {
+        Self { byte: number, line: 0 }
+    }
+}
+
+impl From<u64> for Boundary {
+    /// As [`record`](Boundary::record).
+    fn from(number: u64) -> Self {
+        Self::record(number)
+    }
+}
+
 /// The index's entry for a document.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Entry {
     /// Where what is stored of it ends.
     pub(crate) end: EntryEnd,
-    /// Where it begins in its file, and on which line, counted from 0 at its split's start.
-    pub(crate) start: (u64, u64),
+    /// Where it begins in its file.
+    pub(crate) start: Boundary,
     /// The first eight bytes of the BLAKE3 digest of its text.
     pub(crate) digest: u64,
     /// The share of epochs that it is in.
@@ -157,7 +180,7 @@ impl Entry {
     pub(super) fn to_numbers(self) -> [u64; ENTRY] {
         let Self { end, start, digest, share, text } = self;
         let last = u64::from(end.notes) << 32 | u64::from(text.to_number());
-        [end.ids, start.0, start.1, digest, share.to_bits(), last]
+        [end.ids, start.byte, start.line, digest, share.to_bits(), last]
     }
 
     /// Takes the entry out of its bytes.
@@ -168,7 +191,7 @@ impl Entry {
         }
         Self {
             end: EntryEnd { ids: numbers[0], notes: (numbers[5] >> 32) as u32 },
-            start: (numbers[1], numbers[2]),
+            start: Boundary { byte: numbers[1], line: numbers[2] },
             digest: numbers[3],
             share: f64::from_bits(numbers[4]),
             text: StoredText::from_number(numbers[5] as u32),

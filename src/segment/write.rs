@@ -12,7 +12,7 @@ use tempfile::{NamedTempFile, SpooledTempFile};
 use twox_hash::XxHash3_64;
 
 use super::format::{
-    BLOCK, Entry, EntryEnd, HEADER, IDENTITY, MAGIC, SplitRow, StoredText, TRAILER, VERSION, Width,
+    BLOCK, Boundary, Entry, EntryEnd, HEADER, IDENTITY, MAGIC, SplitRow, StoredText, TRAILER, VERSION, Width,
 };
 use super::notes::{NOTE, of_columns, of_masked};
 use crate::atomic::temporary;
@@ -43,7 +43,7 @@ pub(crate) struct StoredDocument<'a> {
     pub(crate) masked: &'a [Range<usize>],
     /// The bytes of the columns that come along; `None` if none do.
     pub(crate) columns: Option<&'a [u8]>,
-    pub(crate) start: (u64, u64),
+    pub(crate) start: Boundary,
     pub(crate) digest: u64,
     pub(crate) share: f64,
     pub(crate) text_bytes: usize,
@@ -166,7 +166,7 @@ impl SegmentWriter {
     }
 
     /// Notes in the split under way that the document at `start` was skipped.
-    pub(crate) fn skip(&mut self, start: (u64, u64)) -> Result<()> {
+    pub(crate) fn skip(&mut self, start: Boundary) -> Result<()> {
         self.skipped += 1;
         self.entry(Entry { end: self.end, start, digest: 0, share: 1.0, text: StoredText::Skipped })
     }
@@ -175,7 +175,7 @@ impl SegmentWriter {
     /// columns decide who counts it.
     pub(crate) fn leave_out(
         &mut self,
-        start: (u64, u64),
+        start: Boundary,
         digest: u64,
         share: f64,
         columns: Option<&[u8]>,

@@ -353,7 +353,7 @@ impl StoredSplit {
         let (mut low, mut high) = (0, self.documents());
         while low < high {
             let middle = low.midpoint(high);
-            if is_before(self.entry(middle)?.start.0) {
+            if is_before(self.entry(middle)?.start.byte) {
                 low = middle + 1;
             } else {
                 high = middle;

@@ -6,35 +6,14 @@
 
 use memchr::memchr;
 
+use crate::segment::Boundary;
+
 /// The unit that makes a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Line,
     Paragraph,
     File,
-}
-
-/// A boundary between documents in a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Boundary {
-    /// The offset in the file, in bytes.
-    pub(crate) byte: u64,
-    /// The line there, from 0, counted from where its split begins by arithmetic.
-    pub(crate) line: u64,
-}
-
-impl Boundary {
-    /// The boundary before a record, in a format that has no lines.
-    pub(crate) fn record(number: u64) -> Self {
-        Self { byte: number, line: 0 }
-    }
-}
-
-impl From<u64> for Boundary {
-    /// As [`record`](Boundary::record).
-    fn from(number: u64) -> Self {
-        Self::record(number)
-    }
 }
 
 /// One document as it stands in its file. A frame of no bytes is not a document.

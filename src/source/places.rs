@@ -11,7 +11,7 @@ use super::catalog::holdout::Holdout;
 use super::content::Content;
 use super::formats::Opened;
 use super::formats::records::{Records, Stop};
-use super::framing::{Boundary, Framer, Shape, bom_len};
+use super::framing::{Framer, Shape, bom_len};
 use super::interleave::{self, DocumentKey};
 use super::lane::Lane;
 use super::reading::document_order::{DocumentNumber, DocumentOrder};
@@ -22,6 +22,7 @@ use super::window::Window;
 use crate::cursor::LaneCursor;
 use crate::error::Result;
 use crate::files::Position;
+use crate::segment::Boundary;
 use crate::store::{CancelToken, Cancellable};
 
 /// How much is read at a time, in bytes.
@@ -210,10 +211,11 @@ impl Source {
             let split = self.corpus.split(nth);
             let Some(tokens) = self.corpus.open_tokens(nth, &opener)? else { continue };
             for document in 0..tokens.documents() {
-                let (byte, line) = tokens.entry(document)?.start;
+                let start = tokens.entry(document)?.start;
+                let Boundary { byte, line } = start;
                 match &places {
                     Some(places) => {
-                        named.add(byte, self.is_named(file, Boundary { byte, line }, number, places), places);
+                        named.add(byte, self.is_named(file, start, number, places), places);
                     }
                     // The file is compressed or gone: what the shards say of its lines is left.
                     None if split.lines == Lines::From(0) => named.add(byte, line + 1 == number, &(0..0)),
@@ -286,8 +288,8 @@ impl Source {
         let is_it = |begin: u64| begin == byte || self.is_one_document(file);
         while let Some(item) = documents.next()? {
             let (begin, fate) = match item {
-                SplitItem::Document(document) => (document.start.0, Fate::Trained),
-                SplitItem::Skipped((begin, _)) => (begin, Fate::Skipped),
+                SplitItem::Document(document) => (document.start.byte, Fate::Trained),
+                SplitItem::Skipped(start) => (start.byte, Fate::Skipped),
                 // Its record may have other documents.
                 SplitItem::LeftOut(_) => continue,
             };

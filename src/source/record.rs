@@ -4,9 +4,10 @@ use super::Source;
 use super::content::Content;
 use super::formats::Opened;
 use super::formats::records::Records;
-use super::framing::{Boundary, Framer, Shape};
+use super::framing::{Framer, Shape};
 use super::window::Window;
 use crate::error::Result;
+use crate::segment::Boundary;
 use crate::store::Cancellable;
 
 /// How much is read at a time, in bytes.

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::carried::Metadata;
-use super::framing::{Boundary, Frame};
+use super::framing::Frame;
 use super::problem::Problem;
+use crate::segment::Boundary;
 
 /// The most documents in one window: without this bound, the notes about each document would make slabs of very short
 /// lines ten times larger.

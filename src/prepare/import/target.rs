@@ -10,7 +10,7 @@ use crate::location::Location;
 use crate::lock::DirLock;
 use crate::prepare::Exchanged;
 use crate::prepare::directory::WRITES_SHARDS;
-use crate::segment::{SegmentWriter, StoredDocument, Width};
+use crate::segment::{Boundary, SegmentWriter, StoredDocument, Width};
 use crate::shards::{Cut, Manifest, ShardPlace, ShardedFile, Shards, TOKENIZER, seal};
 use crate::source::digest;
 use crate::tokenizer::Tokenizer;
@@ -92,7 +92,7 @@ impl<'a> ImportTarget<'a> {
             ids: Some(&held),
             masked: &[],
             columns: None,
-            start: (place.start, 0),
+            start: Boundary::record(place.start),
             digest: digest(&id_bytes),
             share: 1.0,
             text_bytes: self.tokenizer.decode(&held).len(),

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::TokenCache;
 use crate::document::{CarriedColumns, Mask, SplitEvent};
 use crate::error::{Error, Result};
-use crate::segment::{COUNTED, NOTE, SEGMENT_BYTES, SegmentWriter, StoredDocument};
+use crate::segment::{Boundary, COUNTED, NOTE, SEGMENT_BYTES, SegmentWriter, StoredDocument};
 
 /// How many ids, or documents, are worth a write.
 const CHUNK_IDS: usize = 64 << 10;
@@ -68,14 +68,14 @@ enum Step {
         ids: Range<usize>,
         mask: Mask,
         columns: Option<Vec<u8>>,
-        start: (u64, u64),
+        start: Boundary,
         text_bytes: usize,
     },
     Skip {
-        start: (u64, u64),
+        start: Boundary,
     },
     LeftOut {
-        start: (u64, u64),
+        start: Boundary,
     },
     End {
         split: u32,
@@ -122,7 +122,7 @@ impl Recorder {
     }
 
     /// Takes the next document of the lane: the ordinal of its split, a function that appends its ids with nothing around
-    /// them, its mask in places of these ids, its columns, where it begins (byte, and line from 0 where lines are counted), and the
+    /// them, its mask in places of these ids, its columns, where it begins, and the
     /// length of its text.
     pub(crate) fn document(
         &mut self,
@@ -130,7 +130,7 @@ impl Recorder {
         append_ids: impl FnOnce(&mut Vec<u32>),
         mask: Mask,
         columns: &CarriedColumns,
-        start: (u64, u64),
+        start: Boundary,
         text_bytes: usize,
     ) {
         let Some(&mut Split { slot, .. }) = self.recorded(split) else { return };
@@ -331,7 +331,7 @@ mod tests {
         for (start, ((ids, _), mask)) in (0..).zip(documents.iter().zip(&masks)) {
             let append = |into: &mut Vec<u32>| into.extend_from_slice(ids);
             (0..2).for_each(|split| {
-                recorder.document(split, append, mask.clone(), &None, (start, 0), ids.len())
+                recorder.document(split, append, mask.clone(), &None, Boundary::record(start), ids.len())
             });
         }
         (0..2).for_each(|split| recorder.event(SplitEvent::End { split }));

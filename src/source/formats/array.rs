@@ -9,9 +9,10 @@ use memchr::{memchr_iter, memchr2};
 use super::chunks::Chunks;
 use super::records::{Records, Stop, take_each};
 use crate::error::Result;
+use crate::segment::Boundary;
 use crate::source::carried::Metadata;
 use crate::source::content::Content;
-use crate::source::framing::{Boundary, bom_len};
+use crate::source::framing::bom_len;
 use crate::source::problem::Problem;
 use crate::source::window::Window;
 

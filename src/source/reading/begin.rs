@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::source::framing::{Boundary, Framer, Shape, bom_len};
+use crate::segment::Boundary;
+use crate::source::framing::{Framer, Shape, bom_len};
 
 /// How much is read at first, in bytes. Each further read is twice as long.
 const FIRST_READ: usize = 4 << 10;

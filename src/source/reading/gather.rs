@@ -160,7 +160,7 @@ impl Gathered {
         let key = |run: &SplitRun| {
             let nth = run.documents.start;
             let byte = match run.is_stored {
-                true => entries[nth].entry.start.0,
+                true => entries[nth].entry.start.byte,
                 false => window.framed[nth].frame.start.byte,
             };
             splits[(run.ordinal - first) as usize].key_of(byte)
@@ -277,7 +277,7 @@ impl Gathered {
                         // It comes before the documents of its record.
                         StoredText::LeftOut => 0,
                         _ if goes_on => number + 1,
-                        _ => of.before(entry.start.0) + 1,
+                        _ => of.before(entry.start.byte) + 1,
                     };
                     sample = if is_of_record(order.get(ready + 1)) { number as u32 } else { 0 };
                 }

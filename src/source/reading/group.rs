@@ -9,7 +9,7 @@ use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{CarriedColumns, Document, DocumentGroup, SharedSlab, Slab, SlabContent, SplitEvent};
 use crate::error::Error;
 use crate::files::Position;
-use crate::source::framing::Boundary;
+use crate::segment::Boundary;
 use crate::source::split::{DealtSplit, Lines, Split};
 
 /// How many bytes of a slab share one reference count: some documents are dropped while others are handed out.
@@ -206,7 +206,7 @@ impl Group {
     pub(crate) fn skip(&mut self, cursor: &mut LaneCursor, of: u32, start: Boundary) {
         cursor.skipped += 1;
         let split = self.origins[of as usize].origin.ordinal;
-        self.note(SplitEvent::Skip { split, start: (start.byte, start.line) });
+        self.note(SplitEvent::Skip { split, start });
     }
 
     /// Counts a document that is left out, and that `on_error` does not count.
@@ -218,7 +218,7 @@ impl Group {
         self.runs.pop_if(|run| run.first == first);
         self.runs.push(CursorRun { first, cursor });
         let split = self.origins[of as usize].origin.ordinal;
-        self.note(SplitEvent::LeftOut { split, start: (start.byte, start.line) });
+        self.note(SplitEvent::LeftOut { split, start });
     }
 
     /// Counts a document that its task leaves out. With the digest of its record, for token shards, it has a place without a

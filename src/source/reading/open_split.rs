@@ -8,11 +8,11 @@ use super::grouper::no_sample;
 use super::stored::StepRoom;
 use crate::document::NO_IDS;
 use crate::error::{Error, Result};
-use crate::segment::{Entry, EntryEnd, StoredText};
+use crate::segment::{Boundary, Entry, EntryEnd, StoredText};
 use crate::shards::{StoredNotes, StoredSplit};
 use crate::source::formats::Opened;
 use crate::source::formats::records::Stop;
-use crate::source::framing::{Boundary, Framer};
+use crate::source::framing::Framer;
 use crate::source::interleave::{DocumentKey, Scale};
 use crate::source::split::{DealtSplit, LEAST_TAIL, Split};
 use crate::source::window::{Window, WindowPiece};
@@ -99,7 +99,7 @@ impl OpenSplit {
         let mut nth = tokens.partition_point(is_passed)?;
         if let Some(byte) = self.last() {
             let begins =
-                |nth| -> Result<bool> { Ok(tokens.nth(nth)?.is_some_and(|entry| entry.start.0 == byte)) };
+                |nth| -> Result<bool> { Ok(tokens.nth(nth)?.is_some_and(|entry| entry.start.byte == byte)) };
             match self.partly() {
                 None if nth == 0 || !begins(nth - 1)? => return Err(no_document(tokens.path(), byte)),
                 None => {}
@@ -142,7 +142,7 @@ impl OpenSplit {
     fn find_stored(&mut self) -> Result<()> {
         let Some(OpenTokens { tokens, nth, .. }) = &self.stored else { return Ok(()) };
         self.next = match tokens.nth(*nth)? {
-            Some(Entry { start: (byte, line), .. }) => Next::At(Boundary { byte, line }),
+            Some(entry) => Next::At(entry.start),
             None => Next::End,
         };
         Ok(())
@@ -159,8 +159,7 @@ impl OpenSplit {
         if let Some(stored) = &mut self.stored {
             (stored.nth, stored.end) = (stored.nth - documents, begin);
         }
-        let (byte, line) = entry.start;
-        self.next = Next::At(Boundary { byte, line });
+        self.next = Next::At(entry.start);
     }
 
     /// Goes back to a document of the text, or to where the first one is looked for.
@@ -188,8 +187,8 @@ impl OpenSplit {
         tokens.bring(end.ids, rest.ids());
         while *nth < tokens.documents() {
             let entry = tokens.entry(*nth)?;
-            let goes_on = record.replace(entry.start.0) == Some(entry.start.0);
-            if entry.start.0 >= until || !rest.admits(entry.end.since(*end)) && !goes_on {
+            let goes_on = record.replace(entry.start.byte) == Some(entry.start.byte);
+            if entry.start.byte >= until || !rest.admits(entry.end.since(*end)) && !goes_on {
                 break;
             }
             let (range, notes) = match entry.text {

@@ -7,7 +7,7 @@ use crate::budget::Lease;
 use crate::cursor::{LaneCursor, Tracked};
 use crate::document::{CarriedColumns, Document, SplitEvent};
 use crate::error::Result;
-use crate::segment::COUNTED;
+use crate::segment::{Boundary, COUNTED};
 use crate::source::lane::Lane;
 use crate::store::{CancelToken, FileOpener};
 
@@ -24,15 +24,15 @@ pub(crate) struct SplitReader {
 #[derive(Debug)]
 pub(crate) enum SplitItem {
     Document(SplitDocument),
-    /// A document that is skipped, and where it begins: byte and line, counted from the beginning of the split.
-    Skipped((u64, u64)),
+    /// A document that is skipped, and where it begins.
+    Skipped(Boundary),
     LeftOut(LeftOutDocument),
 }
 
 /// A document that may be left out however many there are: where it begins, and what decides who counts it.
 #[derive(Debug)]
 pub(crate) struct LeftOutDocument {
-    pub(crate) start: (u64, u64),
+    pub(crate) start: Boundary,
     pub(crate) share: f64,
     /// The digest of its record; [`COUNTED`] if everybody counts it.
     pub(crate) digest: u64,
@@ -43,8 +43,8 @@ pub(crate) struct LeftOutDocument {
 #[derive(Debug)]
 pub(crate) struct SplitDocument {
     pub(crate) document: Document,
-    /// Where it begins: byte and line, counted from the beginning of the split.
-    pub(crate) start: (u64, u64),
+    /// Where it begins.
+    pub(crate) start: Boundary,
     /// The share of epochs that include it.
     pub(crate) share: f64,
     /// The digest of its record, if it was rendered; that of its text is not known yet.
@@ -78,10 +78,10 @@ impl SplitReader {
                 Some(SplitEvent::Begin { .. } | SplitEvent::End { .. } | SplitEvent::EpochEnd) | None => {}
             }
             if let Some(Tracked { value: document, .. }) = self.group.pop() {
-                let (start, share, digest) =
-                    self.group.last().map_or_else(Default::default, |(item, digest)| {
-                        ((item.start.byte, item.start.line), item.share, digest)
-                    });
+                let (start, share, digest) = self
+                    .group
+                    .last()
+                    .map_or_else(Default::default, |(item, digest)| (item.start, item.share, digest));
                 return Ok(Some(match digest {
                     Some(digest) if document.text().is_empty() => {
                         let columns = document.columns().clone();

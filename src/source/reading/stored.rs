@@ -13,7 +13,6 @@ use crate::document::{CarriedColumns, Marks, Mask, RenderedMarks, Slab, SlabCont
 use crate::error::{Error, Result};
 use crate::segment::{Entry, StoredText};
 use crate::shards::StoredSplit;
-use crate::source::framing::Boundary;
 use crate::source::problem::Problem;
 use crate::source::split::Split;
 
@@ -91,15 +90,14 @@ pub(crate) fn deliver(
     group: &mut Group,
 ) -> Result<()> {
     let StoredDocument { entry, range, split, of, sample, columns, is_filtered } = document;
-    let (byte, line) = entry.start;
-    let start = Boundary { byte, line };
+    let start = entry.start;
     let counts_always = entry.counts_always();
     if !counts_always && !tokens.is_delivered() && !is_drawn(grouper, split, entry, cursor) {
         return Ok(());
     }
     let columns = match is_filtered && !counts_always {
         false => columns,
-        true => match passing(grouper, &split, byte, columns)? {
+        true => match passing(grouper, &split, start.byte, columns)? {
             Some(columns) => columns,
             None => return Ok(()),
         },
@@ -120,7 +118,7 @@ pub(crate) fn deliver(
 #[inline]
 fn is_drawn(grouper: &Grouper, split: Split, entry: &Entry, cursor: &LaneCursor) -> bool {
     grouper.holdout.delivers_digest(entry.digest)
-        && grouper.draws(split, cursor.epoch, entry.start.0, entry.share)
+        && grouper.draws(split, cursor.epoch, entry.start.byte, entry.share)
 }
 
 /// Reports a document of token shards that has no ids. Of cached tokens, reading the text has reported it.
@@ -132,9 +130,9 @@ pub(crate) fn note_without_ids(grouper: &Grouper, split: &Split, entry: &Entry) 
         StoredText::Skipped => "it could not be read when its token shards were made",
         StoredText::LeftOut => "it was left out when its token shards were made",
     };
-    let ((byte, line), corpus) = (entry.start, &grouper.corpus);
+    let corpus = &grouper.corpus;
     if corpus.shards_of(split.file).is_some() {
-        let position = split.position(Boundary { byte, line });
+        let position = split.position(entry.start);
         grouper.meter.skip(grouper.logs, reason, |reason| corpus.files.skipped(position, reason));
     }
 }

@@ -15,7 +15,7 @@ use crate::document::{
 };
 use crate::error::{Error, Result};
 use crate::files::{Files, Position};
-use crate::segment::StoredIds;
+use crate::segment::{Boundary, StoredIds};
 use crate::shards::Recorder;
 use crate::tokenizer::Encoder;
 
@@ -33,7 +33,7 @@ pub(super) struct Encoded {
 }
 
 #[derive(Debug)]
-pub(super) struct Item {
+pub(super) struct EncodedDocument {
     place: Place,
     pub(super) text_bytes: usize,
     position: Position,
@@ -42,12 +42,12 @@ pub(super) struct Item {
 }
 
 /// A document, or one that the tokenizer refuses.
-type OrRefused = Result<Item, Box<Refused>>;
+type OrRefused = Result<EncodedDocument, Box<Refused>>;
 
 /// A document that the tokenizer refuses. It has no ids.
 #[derive(Debug)]
 pub(super) struct Refused {
-    document: Item,
+    document: EncodedDocument,
     error: Error,
 }
 
@@ -74,7 +74,7 @@ enum Kind {
     Failed,
 }
 
-impl Item {
+impl EncodedDocument {
     #[inline]
     fn new(Tracked { value: document, cursor }: &Tracked<Document>, place: Place) -> Self {
         Self {
@@ -118,7 +118,7 @@ impl Encoded {
                     let (offset, len) = (own.start - ids.start, ids.len());
                     let append = |into: &mut Vec<u32>| self.arenas[*arena].append(&own, offset, len, into);
                     let Position { byte, line, .. } = item.position;
-                    let start = (byte, line.saturating_sub(1));
+                    let start = Boundary { byte, line: line.saturating_sub(1) };
                     let mask = self.arenas[*arena].mask_of(&own).unwrap_or_default();
                     recorder.document(item.cursor.split, append, mask, &item.columns, start, item.text_bytes);
                 }
@@ -141,8 +141,8 @@ impl Encoded {
     }
 
     #[inline]
-    fn tokens(&self, item: Item) -> Tracked<Tokens> {
-        let Item { place: Place { arena, ids, .. }, text_bytes, position, columns, cursor } = item;
+    fn tokens(&self, item: EncodedDocument) -> Tracked<Tokens> {
+        let EncodedDocument { place: Place { arena, ids, .. }, text_bytes, position, columns, cursor } = item;
         let tokens = Tokens::in_arena(self.arenas[arena].clone(), ids, text_bytes, position, columns);
         Tracked::new(tokens, cursor)
     }
@@ -247,11 +247,11 @@ pub(super) fn encode(
                 if place.kind == Kind::LeftOut {
                     leave_out(&document.value);
                 }
-                items.push(Ok(Item::new(document, place)));
+                items.push(Ok(EncodedDocument::new(document, place)));
             }
             Err(error) => {
                 let is_last = on_error == OnError::Fail || !matches!(error, Error::Document { .. });
-                let document = Item::new(document, Place::default());
+                let document = EncodedDocument::new(document, Place::default());
                 items.push(Err(Box::new(Refused { document, error })));
                 if is_last {
                     break;

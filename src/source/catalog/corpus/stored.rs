@@ -67,7 +67,7 @@ impl Corpus {
             return Ok(Some(false));
         };
         let nth = tokens.find(byte)?;
-        Ok(Some(nth < tokens.documents() && tokens.entry(nth)?.start.0 == byte))
+        Ok(Some(nth < tokens.documents() && tokens.entry(nth)?.start.byte == byte))
     }
 
     /// Whether the tokens of these files are in token shards.

@@ -18,7 +18,6 @@ use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::segment::{BLOCK, Entry, EntryEnd, HeldIds, IdsOrigin, StoredIds, StoredText};
 use crate::shards::{Piece, SegmentRange, ShardSet, StoredNotes, StoredSplit};
-use crate::source::framing::Boundary;
 use crate::source::split::{DealtSplit, Split};
 
 /// How many documents the first step of a stream looks up, so that the first batch comes soon, and any step at most.
@@ -200,7 +199,7 @@ impl Reader {
                 let document = &found[asked[number]];
                 let columns = document.notes_in(bytes, carried.of_shards())?.columns;
                 let passing =
-                    stored::passing(&self.grouper, &document.split, document.entry.start.0, columns)?;
+                    stored::passing(&self.grouper, &document.split, document.entry.start.byte, columns)?;
                 left_out[asked[number]] = passing.is_none();
                 Ok(())
             })?;
@@ -214,7 +213,7 @@ impl Reader {
             let is_counted = entry.counts_always()
                 || !is_left_out
                     && self.grouper.holdout.delivers_digest(entry.digest)
-                    && self.grouper.draws(*split, at.epoch, entry.start.0, entry.share);
+                    && self.grouper.draws(*split, at.epoch, entry.start.byte, entry.share);
             if !is_counted {
                 continue;
             }
@@ -259,11 +258,10 @@ impl Reader {
             let begin = held.len();
             tokens.append(bytes, held);
             places.push((slab, begin));
-            let (byte, line) = entry.start;
             let item = Item {
                 range: if entry.text == StoredText::Failed { NO_IDS } else { begin..held.len() },
                 text_bytes: entry.text.bytes(),
-                start: Boundary { byte, line },
+                start: entry.start,
                 share: entry.share,
                 sample: 0,
                 of: group.origin(first_slab + slab, DealtSplit { split: *split, ordinal: *place }),

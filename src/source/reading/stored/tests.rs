@@ -11,7 +11,7 @@ use crate::config::{SourceConfig, Task};
 use crate::cursor::Tracked;
 use crate::document::Document;
 use crate::error::{Result, Unit};
-use crate::segment::{SegmentWriter, Width};
+use crate::segment::{Boundary, SegmentWriter, Width};
 use crate::shards::{Cut, Manifest, ShardPlace, ShardedFile, seal};
 use crate::source::{Lane, Source};
 
@@ -45,7 +45,7 @@ fn write(directory: &Path, task: Task, splits: &[Vec<Ids>], all: &mut HashMap<(u
         for (nth, ids) in (0..).zip(documents) {
             let (ids, mask, is_rendered) = known(ids, task);
             let byte = u64::from(number) * SPLIT + nth * APART;
-            let (start, digest, share, text_bytes) = ((byte, nth), byte, 1.0, ids.len());
+            let (start, digest, share, text_bytes) = (Boundary { byte, line: nth }, byte, 1.0, ids.len());
             let stored = crate::segment::StoredDocument {
                 ids: Some(&ids),
                 masked: mask.masked(),
