@@ -141,7 +141,7 @@ pub trait Observer {
     /// Called when the training batches' loader is open; you can watch it while the run goes on.
     fn on_open(&mut self, _watch: &Watch) {}
 
-    /// Called after a step.
+    /// Called after a step. If the data ends before `train.steps`, the last step comes again, as a logged one.
     fn on_step(&mut self, _report: &StepReport) {}
 
     /// Called after a validation.

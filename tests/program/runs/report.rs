@@ -338,3 +338,20 @@ fn damaged_lines_are_named_and_the_page_that_was_there_stays() {
     let said = project.fail(&["report", "run"]);
     assert!(said.contains("run/samples.jsonl:1: this is not a sample: missing field"), "{said}");
 }
+
+#[test]
+fn the_last_step_of_data_that_ends_is_logged() {
+    let project = Project::new();
+    let ended = ["train", "run.toml", "--set", "pipeline.epochs=1", "--set", "train.steps=10000"];
+    let said = project.succeed(&[&ended[..], &["--set", "train.log_every=7"]].concat());
+    let (_, rest) = said.split_once("the data ended after step ").unwrap_or_else(|| panic!("{said}"));
+    let last: u64 = rest.split(' ').next().and_then(|step| step.parse().ok()).expect("a step");
+    assert!(last > 7 && !last.is_multiple_of(7), "{last}");
+    let steps: Vec<u64> = project.losses("run").into_iter().map(|(step, _)| step).collect();
+    let expected: Vec<u64> = (7..last).step_by(7).chain([last]).collect();
+    assert_eq!(steps, expected);
+    let state = Checkpoint::latest(&project.path("run/checkpoints")).expect("read").expect("a checkpoint");
+    let figures = project.program(&["report", "run", "--json"]).output().expect("it runs");
+    let figures: Value = serde_json::from_slice(&figures.stdout).expect("JSON");
+    assert_eq!([&figures["step"], &figures["tokens"]], [last, state.state().tokens], "{figures}");
+}

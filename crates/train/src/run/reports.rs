@@ -29,6 +29,8 @@ pub(super) struct Reports<'a> {
     total: Clock,
     /// The time since the last logged step.
     window: Clock,
+    /// The last step of the session, if it is not logged.
+    unlogged: Option<Step>,
 }
 
 impl<'a> Reports<'a> {
@@ -41,7 +43,7 @@ impl<'a> Reports<'a> {
     ) -> Self {
         let logged_meters = watch.as_ref().map(Watch::meters).unwrap_or_default();
         let (total, window) = (Clock::default(), Clock::default());
-        Self { observer, log, watch, logged_meters, tokens, total, window }
+        Self { observer, log, watch, logged_meters, tokens, total, window, unlogged: None }
     }
 
     /// Adds time that was spent waiting for batches and training.
@@ -67,6 +69,24 @@ impl<'a> Reports<'a> {
         let config = &trainer.config().train;
         let is_last = config.log_every > 0 && step.number == config.steps;
         let logged = is_last || step.number.is_multiple_of(config.log_every);
+        self.unlogged = (!logged).then(|| step.clone());
+        self.report(trainer, step, logged)
+    }
+
+    /// Logs the last step if it is not: the data has ended behind it.
+    pub(super) fn last_step<M: LanguageModel>(&mut self, trainer: &mut Trainer<M>) -> Result<()> {
+        match self.unlogged.take().filter(|_| trainer.config().train.log_every > 0) {
+            Some(step) => self.report(trainer, &step, true),
+            None => Ok(()),
+        }
+    }
+
+    fn report<M: LanguageModel>(
+        &mut self,
+        trainer: &mut Trainer<M>,
+        step: &Step,
+        logged: bool,
+    ) -> Result<()> {
         let rates = self.window.rates(|flops| mfu(trainer, flops));
         let loader = self.watch.as_ref().filter(|_| logged).map(|watch| {
             let meters = watch.meters();

@@ -437,6 +437,8 @@ impl<'a, M: LanguageModel, V: Batches, H: AsyncFnMut() -> Result<Option<V>>> Ses
     async fn finish(mut self, mut end: End, stop: Pin<&mut impl Future<Output = ()>>) -> Result<Outcome> {
         self.finish_queued()?;
         if end == End::DataEnded {
+            let logged = self.reports.last_step(&mut self.trainer);
+            self.fail(logged);
             let (step, steps) = (self.trainer.state().step, self.trainer.config().train.steps);
             self.reports.observer.on_message(&format!(
                 "the data ended after step {step} of {steps}; pipeline.epochs sets how often it is read"
