@@ -30,8 +30,10 @@ pub struct Run {
     pub sessions: Vec<Session>,
     /// Cursors of the run, ascending.
     pub trail: Vec<Cursor>,
-    /// How many batches it has trained on, excluded ones included.
+    /// How many batches it has read, excluded and unused ones included.
     pub batches: u64,
+    /// The batches that no step used, since none of their rows had a target, in order.
+    pub unused: Vec<Range<u64>>,
     /// The listing of the files that it has read, if there is one.
     pub files: Option<Listing>,
 }

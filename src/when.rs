@@ -249,15 +249,23 @@ impl Search {
         asked.records.iter().map(file).collect()
     }
 
-    /// The places that are in no excluded batch; if there are others only, why there is none.
+    /// The places in batches that a step used; if there are others only, why there is none.
     fn trained(&self, places: Vec<Place>) -> (Vec<Place>, Option<String>) {
-        let batches = self.replay.run.excluded_batches();
-        let is_out = |place: &Place| batches.iter().any(|batches| batches.contains(&place.batch));
-        let first = places.first().map(|place| place.batch);
-        let found: Vec<Place> = places.into_iter().filter(|place| !is_out(place)).collect();
-        let reason = first
-            .filter(|_| found.is_empty())
-            .map(|batch| format!("it was in batch {batch}, which exclude.batches leaves out"));
+        let run = &self.replay.run;
+        let excluded = run.excluded_batches();
+        let why = |Place { batch, .. }: &Place| {
+            let is_in = |ranges: &[Range<u64>]| ranges.iter().any(|range| range.contains(batch));
+            match (is_in(&excluded), is_in(&run.unused)) {
+                (true, _) => Some(format!("it was in batch {batch}, which exclude.batches leaves out")),
+                (_, true) => Some(format!(
+                    "it was in batch {batch}, which no step used: none of its rows has a target"
+                )),
+                _ => None,
+            }
+        };
+        let first = places.first().and_then(why);
+        let found: Vec<Place> = places.into_iter().filter(|place| why(place).is_none()).collect();
+        let reason = first.filter(|_| found.is_empty());
         (found, reason)
     }
 

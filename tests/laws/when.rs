@@ -40,6 +40,7 @@ pub(crate) fn run(config: &Config, batches: &[Batch], trail_every: usize) -> Run
         sessions: vec![Session { begins: 0, config: config.clone() }],
         trail: cursors.skip(trail_every - 1).step_by(trail_every).collect(),
         batches: batches.last().map_or(0, |last| last.number() + 1),
+        unused: Vec::new(),
         files: None,
     }
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::progress;
 use millstream::replay::{Run, Session, merged};
 use millstream::{Cursor, Error, Result, trail};
-use millstream_train::{Checkpoint, RunDirectory};
+use millstream_train::{Checkpoint, RunDirectory, SessionConfig};
 
 /// The end of the metrics that is read for the last step, in bytes.
 const TAIL: u64 = 1 << 20;
@@ -45,8 +45,8 @@ pub(super) fn read(root: &Path, moved: &[String]) -> Result<(Run, Steps)> {
     let directory = RunDirectory::open(root)?;
     let mut configs = directory.sessions()?;
     // Files are read where the last session has them.
-    if let Some((_, last)) = configs.last_mut() {
-        *last = directory.config(moved)?;
+    if let Some(last) = configs.last_mut() {
+        last.config = directory.config(moved)?;
     }
     let mut trail = trail::all(directory.trail())?;
     if trail.is_empty() {
@@ -63,18 +63,19 @@ pub(super) fn read(root: &Path, moved: &[String]) -> Result<(Run, Steps)> {
             trail.insert(place, cursor);
         }
     }
-    let session =
-        |(_, config): &(u64, millstream_train::RunConfig)| Session { begins: 0, config: config.data.clone() };
+    let begin = |session: &SessionConfig| Begin {
+        step: session.step,
+        batch: session.batch,
+        accumulate: session.config.train.accumulate.max(1) as u64,
+    };
+    let begins = configs.iter().map(begin).collect();
+    let session = |session: SessionConfig| Session { begins: session.batch, config: session.config.data };
     let files = directory.listing()?;
-    let mut run = Run { sessions: configs.iter().map(session).collect(), batches: 0, trail, files };
-    let unused = merged([run.excluded_batches(), directory.unused_batches()?].concat());
-    let mut steps = Steps { sessions: Vec::new(), unused };
-    for ((step, config), session) in configs.iter().zip(&mut run.sessions) {
-        session.begins = steps.batches(*step);
-        let accumulate = config.train.accumulate.max(1) as u64;
-        steps.sessions.push(Begin { step: *step, batch: session.begins, accumulate });
-    }
-    run.batches = run.trail.last().map_or(0, |last| last.batch());
+    let batches = trail.last().map_or(0, |last| last.batch());
+    let sessions = configs.into_iter().map(session).collect();
+    let mut run = Run { sessions, batches, trail, unused: directory.unused_batches()?, files };
+    let steps =
+        Steps { sessions: begins, unused: merged([run.excluded_batches(), run.unused.clone()].concat()) };
     match last_step(&directory.metrics())? {
         Some(step) if step > saved => run.batches = run.batches.max(steps.batches(step)),
         _ => {}

@@ -1,7 +1,7 @@
 //! A run's directory: the resolved config and its changes by resumes, the tokenizer, the metrics, the trail of cursors
 //! and the checkpoints. One process at a time trains in it; others may read.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::hash::Hash;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -46,6 +46,17 @@ pub struct RunDirectory {
     root: PathBuf,
     /// Held by the process that trains in the directory.
     lock: Option<Arc<DirLock>>,
+}
+
+/// A part of a run that has a config of its own.
+#[derive(Clone, Debug)]
+pub struct SessionConfig {
+    /// The step that it continued from; 0 for the first one.
+    pub step: u64,
+    /// Its first batch. Batches that no step used may come before it.
+    pub batch: u64,
+    /// Its config.
+    pub config: RunConfig,
 }
 
 impl RunDirectory {
@@ -179,7 +190,12 @@ impl RunDirectory {
     /// As [`config`](Self::config).
     pub fn config_at(&self, step: u64, settings: &[String]) -> Result<RunConfig> {
         let resumed = ResumeSettings::load(self.settings())?.in_force(step);
-        let mut all: Vec<String> = resumed.into_iter().map(|(_, setting)| setting).collect();
+        self.config_with(resumed.into_iter().map(|(_, setting)| setting).collect(), settings)
+    }
+
+    /// The run's config with the settings that it was `resumed` with and others on top.
+    fn config_with(&self, resumed: Vec<String>, settings: &[String]) -> Result<RunConfig> {
+        let mut all = resumed;
         let before = RunConfig::load_with(self.config_path(), &all)?;
         all.extend_from_slice(settings);
         let config = RunConfig::load_with(self.config_path(), &all)?;
@@ -233,19 +249,20 @@ impl RunDirectory {
         Ok(last_ones(all, HashSet::new(), |(step, setting)| (*step, key_of(setting))))
     }
 
-    /// The configs of the run, each with the step that it continued from, the first with 0.
+    /// The sessions of the run that have a config of their own, in order.
     ///
     /// # Errors
     /// As [`config`](Self::config).
-    pub fn sessions(&self) -> Result<Vec<(u64, RunConfig)>> {
-        let resumed = ResumeSettings::load(self.settings())?.in_force(u64::MAX);
-        let steps: BTreeSet<u64> = [0].into_iter().chain(resumed.iter().map(|(step, _)| *step)).collect();
-        steps.into_iter().map(|step| Ok((step, self.config_at(step, &[])?))).collect()
+    pub fn sessions(&self) -> Result<Vec<SessionConfig>> {
+        let resumed = ResumeSettings::load(self.settings())?;
+        let all = std::iter::once((0, 0, Vec::new())).chain(resumed.sessions());
+        all.map(|(step, batch, set)| Ok(SessionConfig { step, batch, config: self.config_with(set, &[])? }))
+            .collect()
     }
 
     /// The configs of the run, as TOML, each with the first step that it holds for.
     fn configs(&self) -> Result<Vec<(u64, String)>> {
-        let toml = |(step, config)| {
+        let toml = |SessionConfig { step, config, .. }| {
             let toml = toml::to_string_pretty(&config);
             Ok((step + 1, toml.map_err(|e| Error::config(CONFIG, e.to_string()))?))
         };
@@ -260,12 +277,12 @@ impl RunDirectory {
         Ok(last_ones(earlier, seen, |(_, setting)| key_of(setting)))
     }
 
-    /// Saves the changes of `config` from `step` on, so that later resumes have them too; and the edits of the run's
-    /// `config.toml`.
-    pub(super) fn save_settings(&self, step: u64, config: &RunConfig) -> Result<()> {
+    /// Saves the changes of `config` from `step` and `batch` on, so that later resumes have them too; and the edits of the
+    /// run's `config.toml`.
+    pub(super) fn save_settings(&self, step: u64, batch: u64, config: &RunConfig) -> Result<()> {
         let mut changed = self.edits()?;
         changed.extend(differences(&self.config_at(step, &[])?, &self.adapt(config.clone()))?);
-        ResumeSettings::load(self.settings())?.set_from(step, changed)?;
+        ResumeSettings::load(self.settings())?.set_from(step, batch, changed)?;
         let text = self.read(CONFIG)?;
         if self.read(CONFIG_COPY).ok().as_ref() != Some(&text) {
             write_atomically(&self.root.join(CONFIG_COPY), text.as_bytes())?;

@@ -59,7 +59,7 @@ mod trainer;
 pub use burn_loader::{BurnLoader, TensorBatcher};
 pub use checkpoint::Checkpoint;
 pub use config::RunConfig;
-pub use directory::{RunDirectory, Sample};
+pub use directory::{RunDirectory, Sample, SessionConfig};
 pub use events::{End, LossByValue, MeanLoss, Observer, Outcome, Rates, StepReport, Validation};
 pub use kernels::{attention, loss};
 pub use model::{LanguageModel, Sampling, Scope, Tensors, generate, generate_after};

@@ -228,7 +228,7 @@ fn nothing_that_comes_from_files_is_more_than_text() {
     project.log(&name, &format!("{line}\n"));
     let sample = serde_json::json!({ "step": 20, "prompt": HOSTILE, "text": HOSTILE });
     std::fs::write(project.path(&name).join("samples.jsonl"), format!("{sample}\n")).expect("written");
-    let settings = serde_json::json!({ "step": 20, "set": [format!("train.prompt={HOSTILE}")] });
+    let settings = serde_json::json!({ "step": 20, "batch": 20, "set": [format!("train.prompt={HOSTILE}")] });
     std::fs::write(project.path(&name).join("settings.jsonl"), format!("{settings}\n")).expect("written");
     let page = project.page(&["run", &name]);
     assert!(!page.contains("<img"), "{}", body(&page));

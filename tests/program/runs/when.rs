@@ -158,15 +158,20 @@ fn a_file_whose_name_is_not_utf_8_is_named() {
     }
 }
 
-#[test]
-fn batches_without_targets_belong_to_no_step() {
+/// A project whose corpus has this many texts, of which one of three has more than one id: the others have no target.
+fn of_short_texts(texts: u64) -> Project {
     let project = Project::new();
     std::fs::remove_dir_all(project.path("corpus")).expect("removed");
     std::fs::create_dir(project.path("corpus")).expect("a directory");
-    // A text of one id has no target.
-    let text: String =
-        (0..60).map(|line| if line % 3 < 2 { "x\n".to_owned() } else { format!("line {line}\n") }).collect();
+    let text: String = (0..texts)
+        .map(|line| if line % 3 < 2 { "x\n".to_owned() } else { format!("line {line}\n") })
+        .collect();
     std::fs::write(project.path("corpus/a.txt"), text).expect("written");
+    project
+}
+
+/// Trains on short texts in their order, one in a batch, with a cursor after each step.
+fn train_on_short_texts(project: &Project, more: &[&str]) {
     let settings = [
         "source.0.document=line",
         "tokenizer.eos=",
@@ -174,12 +179,14 @@ fn batches_without_targets_belong_to_no_step() {
         "train.trail_every=1",
         "train.validate_every=",
     ];
-    let train = |of: &[&str], steps: &str| {
-        let all = settings.iter().flat_map(|setting| ["--set", setting]);
-        let all = if of.contains(&"--resume") { Vec::new() } else { all.collect::<Vec<_>>() };
-        project.succeed(&[&["train"], of, &all, &["--set", steps]].concat());
-    };
-    train(&["run.toml"], "train.steps=8");
+    let settings = settings.iter().chain(more).flat_map(|setting| ["--set", setting]);
+    project.succeed(&["train", "run.toml"].into_iter().chain(settings).collect::<Vec<_>>());
+}
+
+#[test]
+fn batches_without_targets_belong_to_no_step() {
+    let project = of_short_texts(60);
+    train_on_short_texts(&project, &["train.steps=8"]);
     let trail = millstream::trail::all(project.path("run/cursors.jsonl")).expect("a trail");
     let ends: Vec<u64> = trail.iter().map(|cursor| cursor.batch()).collect();
     assert!(ends.len() == 8 && ends[7] > 8, "{ends:?}");
@@ -193,8 +200,28 @@ fn batches_without_targets_belong_to_no_step() {
         found_in.push(step);
     }
     assert!(found_in.windows(2).any(|steps| steps[0] != steps[1]), "{found_in:?}");
+    let (code, found) = when(&project, "a.txt:1");
+    let reason = "it was in batch 0, which no step used: none of its rows has a target";
+    assert_eq!((code, &found["reason"]), (Some(3), &json!(reason)), "{found}");
 
     // Who makes the batches again knows where each session began.
-    train(&["--resume", "run", "--set", "pipeline.batch_size=2"], "train.steps=14");
+    let resume = ["train", "--resume", "run", "--set", "pipeline.batch_size=2", "--set", "train.steps=14"];
+    project.succeed(&resume);
     project.succeed(&["report", "run", "--data", "--check", "-n", "50"]);
+}
+
+#[test]
+fn batches_without_targets_before_a_resume_are_of_the_session_before() {
+    let project = of_short_texts(62);
+    train_on_short_texts(&project, &["train.steps=100", "pipeline.epochs=1"]);
+    let more = ["--set", "pipeline.epochs=2", "--set", "pipeline.batch_size=2"];
+    project.succeed(&[&["train", "--resume", "run"], &more[..]].concat());
+    project.succeed(&["report", "run", "--data", "--check", "-n", "50"]);
+    // Twenty texts have targets: one in each step of the first session, and in each of the second.
+    for (line, steps) in [(57, [19, 39]), (60, [20, 40])] {
+        let (_, found) = when(&project, &format!("a.txt:{line}"));
+        let of: Vec<&Value> =
+            found["found"].as_array().into_iter().flatten().map(|place| &place["step"]).collect();
+        assert_eq!(of, steps, "{found}");
+    }
 }

@@ -64,11 +64,11 @@ impl RunLog {
                 aside.display()
             ));
         }
-        directory.save_settings(step, config)?;
+        let batch = cursor.map_or(0, Cursor::batch);
+        directory.save_settings(step, batch, config)?;
         let metrics = lines::cut(&directory.metrics(), |line: &Line| line.step <= step)?;
         lines::cut(&directory.samples(), |sample: &Sample| sample.step <= step)?;
         let tensorboard = begin_tensorboard(&directory, config, &metrics).unwrap_or_else(without_tensorboard);
-        let batch = cursor.map_or(0, Cursor::batch);
         let trail = Trail::open(directory.trail(), batch)?;
         let last = metrics.lines().last().and_then(|line| serde_json::from_str::<Line>(line).ok());
         let validated = last.filter(|line| line.validation_loss.is_some()).map(|line| line.step);

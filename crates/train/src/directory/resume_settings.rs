@@ -1,7 +1,7 @@
 //! Keeps the settings that a run was resumed with, each with its first step.
 //!
 //! The run's `config.toml` stays as the run began. A line of `settings.jsonl` has the changes of a resume, as `--set`
-//! takes them: `{"step":1000,"set":["train.steps=3000"]}`. Going back before a step drops its settings.
+//! takes them: `{"step":1000,"batch":1003,"set":["train.steps=3000"]}`. Going back before a step drops its settings.
 
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,8 @@ use millstream::error::{Error, Result};
 struct Change {
     /// The step of the checkpoint that was resumed.
     step: u64,
+    /// The first batch behind it. Batches that no step used may come before it.
+    batch: u64,
     /// Each `key=value`.
     set: Vec<String>,
 }
@@ -41,19 +43,27 @@ impl ResumeSettings {
 
     /// The settings in force at `step`, each with its first step; later ones override earlier ones.
     pub(super) fn in_force(&self, step: u64) -> Vec<(u64, String)> {
-        let before = self.changes.iter().filter(|change| change.step <= step);
-        before.flat_map(|change| change.set.iter().map(|setting| (change.step, setting.clone()))).collect()
+        settings(self.changes.iter().filter(|change| change.step <= step)).collect()
     }
 
-    /// Adds settings that hold from `step` on, and drops those of later steps. Writes the file if it changes.
-    pub(super) fn set_from(mut self, step: u64, set: Vec<String>) -> Result<()> {
+    /// The sessions that changed something, in order: the step and the batch that each continued from, and the settings in
+    /// force then.
+    pub(super) fn sessions(&self) -> impl Iterator<Item = (u64, u64, Vec<String>)> {
+        (1..=self.changes.len()).map(|count| {
+            let (before, Change { step, batch, .. }) = (&self.changes[..count], &self.changes[count - 1]);
+            (*step, *batch, settings(before.iter()).map(|(_, setting)| setting).collect())
+        })
+    }
+
+    /// Adds settings that hold from `step` and `batch` on, and drops those of later steps. Writes the file if it changes.
+    pub(super) fn set_from(mut self, step: u64, batch: u64, set: Vec<String>) -> Result<()> {
         let before = self.changes.len();
         self.changes.retain(|change| change.step <= step);
         if set.is_empty() && self.changes.len() == before {
             return Ok(());
         }
         if !set.is_empty() {
-            self.changes.push(Change { step, set });
+            self.changes.push(Change { step, batch, set });
         }
         let mut text = Vec::new();
         for change in &self.changes {
@@ -63,6 +73,11 @@ impl ResumeSettings {
         }
         write_atomically(&self.path, &text)
     }
+}
+
+/// The settings of these changes, each with its step.
+fn settings<'a>(changes: impl Iterator<Item = &'a Change>) -> impl Iterator<Item = (u64, String)> {
+    changes.flat_map(|change| change.set.iter().map(|setting| (change.step, setting.clone())))
 }
 
 fn damaged(path: &Path, line: u64, error: &serde_json::Error) -> Error {
