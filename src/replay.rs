@@ -6,6 +6,7 @@
 //! the later cursor's. Held in memory: the trail.
 //!
 //! - `files`: the run's files, listed once, and how they differ from those that the run has read
+//! - `epochs`: how often the run was trained on each source
 
 use std::ops::Range;
 
@@ -19,8 +20,10 @@ use crate::files::Listing;
 use crate::loader::Loader;
 use crate::source::Source;
 
+mod epochs;
 mod files;
 
+pub use epochs::Epochs;
 pub use files::{LONGEST_SILENCE, Listed, RunFiles, refused};
 
 /// What a run leaves that its batches follow from.

@@ -19,9 +19,9 @@ use crate::batch::{Batch, Piece};
 use crate::config::{Config, PackRule, Uneven, names};
 use crate::cursor::{Cursor, Event, LaneCursor};
 use crate::error::Result;
-use crate::loader::{Loader, interleave};
+use crate::loader::Loader;
 use crate::replay::{Replay, Run, Session, merged};
-use crate::source::{EpochPlace, Holdout, Lane, Side, Source, UpTo};
+use crate::source::{EpochPlace, Source, UpTo};
 use crate::tasks;
 
 mod asked;
@@ -198,15 +198,7 @@ impl Search {
     /// The places in an epoch of the documents of a record.
     async fn places(&self, record: &Record, epoch: u64) -> Result<Vec<EpochPlace>> {
         let source = self.replay.source.only(record.source);
-        let (pipeline, lane) = (&self.replay.config.pipeline, Lane::default());
-        let lane = Lane {
-            lanes: self.lanes(),
-            seed: self.replay.config.seed,
-            shuffle_splits: pipeline.shuffle_splits,
-            shuffle_global: pipeline.shuffles_globally(),
-            interleave: interleave(pipeline, Side::Train, &source),
-            ..lane
-        };
+        let lane = self.replay.deal(&source);
         let (file, begin) = (record.file, record.begin);
         tasks::blocking("source", move || source.places_in_epoch(lane, file, begin, epoch)).await
     }
@@ -408,7 +400,7 @@ impl Search {
     /// [`Error::Config`](crate::Error::Config) of the key `--document` if there is no such file, or no such document.
     pub async fn document(&self, path: &str, line: Option<u64>) -> Result<Asked> {
         let (source, names) = (self.replay.source.clone(), names(&self.replay.config.sources));
-        let holdout = Holdout { fraction: self.replay.config.pipeline.holdout, side: Side::Train };
+        let holdout = self.replay.deal(&source).holdout;
         let path = path.to_owned();
         tasks::blocking("source", move || asked::find(&source, &names, holdout, &path, line)).await
     }

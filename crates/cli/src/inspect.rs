@@ -37,8 +37,11 @@ Example: see what a chat is learned from, and prove it on a hundred batches
   millstream inspect configs/chat.toml --mask --check
 
 A piece is the part of a row that comes from one document. `from` and `to` are places in the row; `path`, `line` and
-`byte` say where the document begins. The values of source.columns follow, if there are any. Batches are counted from
-0, and training steps from 1: step s used the train.accumulate batches before batch s * train.accumulate.
+`byte` say where the document begins. The values of source.columns follow, if there are any.
+
+Batches are counted from 0, and training steps from 1. While a run uses all its batches, step s has the train.accumulate
+batches before batch s * train.accumulate. Batches that are excluded or have no target are of no step, so later steps
+have later batches; `millstream when` says the exact steps of a document.
 
 With --batch the stream is opened at the nearest cursor before that batch: that of --from, or else one of the run in
 train.out (cursors.jsonl). Without a cursor it is read from its start.

@@ -289,6 +289,25 @@ fn batches_that_are_left_out_are_not_made_again() {
     let check = &data["check"];
     assert_eq!((code, &data["batches"]), (Some(0), &json!(73)), "{check}");
     assert_eq!((&check["batches"], &check["of_batches"]), (&json!(70), &json!(70)), "{check}");
+
+    // They are shown as a config has them.
+    let document = "exclude.documents=[{ path = \"corpus/2.txt\", byte = 0 }]";
+    project.succeed(&["train", "--resume", "run", "--set", "train.steps=71", "--set", document]);
+    let output = project.program(&["report", "run", "--data"]).output().expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let (_, changes) = text.split_once("Changes of the stream\n").expect("changes");
+    let changes: Vec<&str> = changes.lines().skip(1).take(4).map(str::trim).collect();
+    let [weights, excluded @ ..] = &changes[..] else { panic!("{text}") };
+    assert!(weights.starts_with("from batch 0 on   weights = { lines = "), "{text}");
+    assert_eq!(
+        excluded,
+        [
+            "batches 62 to 63  exclude.batches = [[62, 64]]",
+            "batches 68 to 68  exclude.batches = [[68, 69]]",
+            "from batch 73 on  exclude.documents = [{ path = \"corpus/2.txt\", byte = 0 }]",
+        ],
+        "{text}"
+    );
 }
 
 /// The lines of the run's trail.
@@ -406,4 +425,52 @@ fn options_that_do_not_fit_are_refused() {
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
         assert!(said(&output).contains(expected), "{}", said(&output));
     }
+}
+
+#[test]
+fn the_epochs_are_those_that_were_trained_on() {
+    let project = trained();
+    // Each source's epochs, and its documents.
+    let receipt = || data(&project, &[]).1;
+    let epochs = |receipt: &Value| -> Vec<[u64; 2]> {
+        let of = |source: &Value| {
+            ["complete", "begun"].map(|key| source["epochs"][key].as_u64().expect("a number"))
+        };
+        receipt["sources"].as_array().expect("sources").iter().map(of).collect()
+    };
+    let documents = |receipt: &Value| {
+        [0, 1].map(|nth| receipt["ledger"]["sources"][nth]["documents"].as_u64().expect("a number"))
+    };
+    let train = |settings: &[String]| {
+        std::fs::remove_dir_all(project.path("run")).expect("removed");
+        let settings: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
+        project.succeed(&[&["train", "run.toml", "--set", "train.log_every=0"], &settings[..]].concat());
+        receipt()
+    };
+    let mut of_one = [0; 2];
+    for (lanes, of) in [(4, [3, 2]), (1, [1, 2])] {
+        let lanes = format!("pipeline.lanes={lanes}");
+        let [lines, records] = [0, 1].map(|nth| format!("source.{nth}.epochs={}", of[nth]));
+        let receipt = train(&["train.steps=100000".to_owned(), lanes, lines, records]);
+        assert_eq!(epochs(&receipt), of.map(|epochs| [epochs, epochs]), "{receipt}");
+        of_one = [0, 1].map(|nth| documents(&receipt)[nth] / of[nth]);
+    }
+    let output = project.program(&["report", "run", "--data"]).output().expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.lines().any(|line| line.starts_with("records ") && line.ends_with(" 2")), "{text}");
+    // One lane reads one epoch after the other.
+    for steps in [3, 150, 320] {
+        let settings = [format!("train.steps={steps}"), "pipeline.lanes=1".to_owned()];
+        let receipt = train(&settings);
+        let documents = documents(&receipt);
+        let expected = [0, 1].map(|nth| {
+            let (documents, of_one) = (documents[nth], of_one[nth]);
+            [documents / of_one, documents.div_ceil(of_one)]
+        });
+        assert_eq!(epochs(&receipt), expected, "{receipt}");
+    }
+    // Without the files, the cursors tell the least.
+    std::fs::remove_dir_all(project.path("corpus")).expect("removed");
+    let receipt = receipt();
+    assert_eq!(receipt["sources"][1]["epochs"]["at_least"], json!(true), "{receipt}");
 }

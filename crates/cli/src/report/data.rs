@@ -17,10 +17,10 @@ use crate::ledger::{self, Shown};
 use crate::words::count;
 use crate::{progress, steps};
 use millstream::config::SourceKind;
-use millstream::cursor::{Event, LaneState, SourceLedger};
+use millstream::cursor::{Event, SourceLedger};
 use millstream::files::{File, Location};
 use millstream::meter::Skipped;
-use millstream::replay::{Checked, Listed, RunFiles, merged};
+use millstream::replay::{Checked, Epochs, Listed, Replay, RunFiles, merged};
 use millstream::{Cursor, Error, Result};
 use millstream_train::RunDirectory;
 
@@ -71,16 +71,6 @@ struct Source {
     /// Its delivered ids, and their share of those of all sources.
     delivered: Share,
     epochs: Epochs,
-}
-
-/// The epochs of a source as the lanes' places tell: one that is before its first window of an epoch counts for the
-/// epoch before.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Epochs {
-    /// How many epochs all lanes have passed.
-    complete: u64,
-    /// How many some lane has begun.
-    begun: u64,
 }
 
 /// A part of a whole.
@@ -156,9 +146,17 @@ impl Receipt {
             None => Some("unknown: the run has no list of its files".to_owned()),
         };
         drop(slow);
+        let slow = progress::slow("reading the ends of the epochs");
+        let replay = files.open().await;
+        let epochs = match &replay {
+            Ok(replay) if changes.is_none() => replay.epochs(&cursor).await.ok(),
+            _ => None,
+        };
+        drop(slow);
+        let epochs = epochs.unwrap_or_else(|| Epochs::at_least(&cursor));
         let check = match places {
             Some(places) => {
-                Some(Check::make(files, cursor.batch(), &excluded, places, changes.as_deref()).await?)
+                Some(Check::make(replay, cursor.batch(), &excluded, places, changes.as_deref()).await?)
             }
             None => None,
         };
@@ -168,7 +166,7 @@ impl Receipt {
             millstream: env!("CARGO_PKG_VERSION"),
             batches: cursor.batch(),
             order: cursor.fingerprint().0.clone(),
-            sources: sources(&cursor, &listed),
+            sources: sources(&cursor, &listed, &epochs),
             values: Values::read(&directory, |step| {
                 Some(steps.batches(step)).filter(|&to| to <= cursor.batch())
             })?,
@@ -191,7 +189,7 @@ impl Receipt {
 impl Check {
     /// `changes` is how the files have changed, and `excluded` the batches that the run has left out.
     async fn make(
-        files: RunFiles,
+        replay: Result<Replay>,
         batches: u64,
         excluded: &[Range<u64>],
         places: usize,
@@ -199,7 +197,7 @@ impl Check {
     ) -> Result<Self> {
         let slow = progress::slow("making batches again");
         let made = async {
-            let replay = files.open().await?;
+            let replay = replay?;
             let made = replay.check(places, |made, of| slow.detail(|| format!("{made} of {of}"))).await?;
             Ok((replay.lanes(), made, replay.unchecked()))
         };
@@ -240,17 +238,10 @@ impl Check {
 }
 
 /// The sources of a cursor.
-fn sources(cursor: &Cursor, listed: &[Listed]) -> Vec<Source> {
+fn sources(cursor: &Cursor, listed: &[Listed], epochs: &[Epochs]) -> Vec<Source> {
     let ledger = cursor.ledger();
     let all = ledger.sources.iter().map(|(_, source)| source.delivered()).sum();
-    let lanes: Vec<&LaneState> = cursor.known_lanes().filter_map(|lane| cursor.lane(lane)).collect();
-    let source = |(number, (name, ledger)): (usize, (String, SourceLedger))| {
-        // A lane may have no document of a small source.
-        let places = lanes.iter().map(|lane| lane.sources[number].at).filter(|at| at.documents > 0);
-        let epochs = Epochs {
-            complete: places.clone().map(|at| at.epoch).min().unwrap_or_default(),
-            begun: places.map(|at| at.epoch + 1).max().unwrap_or_default(),
-        };
+    let source = |((name, ledger), epochs): ((String, SourceLedger), &Epochs)| {
         let of_config = listed.iter().find(|other| other.name == name);
         let there = of_config.filter(|source| source.problem.is_none()).map(|source| &source.files);
         Source {
@@ -260,10 +251,10 @@ fn sources(cursor: &Cursor, listed: &[Listed]) -> Vec<Source> {
             bytes: there.map(|files| files.iter().map(|file| file.len).sum()),
             problem: of_config.and_then(|source| source.problem.clone()),
             delivered: Share::of(ledger.delivered(), all),
-            epochs,
+            epochs: *epochs,
         }
     };
-    ledger.sources.into_iter().enumerate().map(source).collect()
+    ledger.sources.into_iter().zip(epochs).map(source).collect()
 }
 
 impl Values {

@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::{Receipt, Share, Source, part};
 use crate::report::unit::Kind;
 use crate::words::{bytes, count, value as shown};
-use millstream::replay::Checked;
+use millstream::cursor::Event;
+use millstream::replay::{Checked, Epochs};
 
 /// A table with a title. Its first row has the heads, if it has any.
 #[derive(Debug)]
@@ -71,9 +72,11 @@ impl Receipt {
         let heads = ["source", "kind", "files", "bytes", "ids", "share", "epochs"];
         let rows = self.sources.iter().map(|source| {
             let Share { ids, share } = source.delivered;
-            let epochs = match (source.epochs.complete, source.epochs.begun) {
-                (complete, begun) if complete == begun => complete.to_string(),
-                (complete, begun) => format!("{complete} to {begun}"),
+            let Epochs { complete, begun, at_least } = source.epochs;
+            let least = if at_least { "at least " } else { "" };
+            let epochs = match complete == begun {
+                true => format!("{least}{complete}"),
+                false => format!("{least}{complete} to {begun}"),
             };
             let kind = source.kind.as_ref().map_or_else(String::new, word);
             let unknown = || "unknown".to_owned();
@@ -133,13 +136,19 @@ impl Receipt {
     }
 
     fn happened(&self) -> Option<Table> {
-        let rows = self.history.iter().map(|event| {
-            let event = serde_json::to_value(event).unwrap_or_default();
-            let event = event.as_object().and_then(|event| event.iter().next());
-            event.map_or_else(Vec::new, |(name, event)| vec![name.replace('_', " "), event.to_string()])
+        let rows = self.history.iter().map(|event| match event {
+            Event::Weights { batch, shares, .. } => {
+                vec![format!("from batch {batch} on"), format!("weights = {}", toml(shares))]
+            }
+            Event::ExcludedBatches { from, to } => {
+                vec![format!("batches {from} to {}", to - 1), format!("exclude.batches = [[{from}, {to}]]")]
+            }
+            Event::ExcludedDocuments { batch, documents, .. } => {
+                vec![format!("from batch {batch} on"), format!("exclude.documents = {}", toml(documents))]
+            }
         });
         (!self.history.is_empty())
-            .then(|| Table::new("Changes of the stream", &["change", "what"], rows).of_words())
+            .then(|| Table::new("Changes of the stream", &["when", "setting"], rows).of_words())
     }
 
     fn files(&self) -> Option<Table> {
@@ -166,6 +175,15 @@ impl Receipt {
     fn order(&self) -> Table {
         let rows = self.order.iter().map(|(key, value)| vec![key.clone(), value.clone()]);
         Table::new("What the order depends on", &["setting", "value"], rows).of_words()
+    }
+}
+
+/// A value as a config writes it.
+fn toml(value: &impl serde::Serialize) -> String {
+    let mut written = String::new();
+    match value.serialize(toml::ser::ValueSerializer::new(&mut written)) {
+        Ok(_) => written,
+        Err(error) => error.to_string(),
     }
 }
 
