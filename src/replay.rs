@@ -126,7 +126,7 @@ impl Replay {
     /// one: the first stretch, the last one, and others evenly between them. `on_batch` is told how many of how many batches
     /// are made.
     ///
-    /// A cursor that knows only the first rank's lanes checks these.
+    /// The lanes that both cursors know are compared: all or, of several ranks, the first one's.
     ///
     /// # Errors
     /// As [`Loader::resume`]: if the files have changed, the cursors are refused.
@@ -138,14 +138,36 @@ impl Replay {
             let from = batch(before);
             let reached = self.remade(before, after, |to| on_batch(made + to - from, of)).await?;
             made += after.batch() - from;
-            let (lanes, difference) = (after.known_lanes().count(), difference(after, &reached));
+            let (lanes, difference) = (reached.known_lanes().count(), difference(after, &reached));
             checked.push(Checked { from, to: after.batch(), lanes, difference });
         }
         Ok(checked)
     }
 
     /// Each cursor of the trail with the nearest one before it that knows the same lanes; the first one with the start.
+    /// Where none leads through some batches, as where the number of ranks has changed, the cursors around them.
     fn stretches(&self) -> Vec<(Option<&Cursor>, &Cursor)> {
+        let trail = &self.run.trail;
+        let mut all = self.stretches_of_same_lanes();
+        for gap in self.gaps(&all) {
+            let before = trail.iter().rfind(|cursor| cursor.batch() <= gap.start);
+            let after = trail.iter().find(|cursor| cursor.batch() >= gap.end);
+            all.extend(
+                after.filter(|after| self.can_be_made(world(before, after))).map(|after| (before, after)),
+            );
+        }
+        all.sort_by_key(|(before, after)| (batch(*before), after.batch()));
+        all
+    }
+
+    /// Whether the lanes of the first of so many ranks can be made. With a token budget, numbers of batches depend on the
+    /// ranks.
+    fn can_be_made(&self, world: usize) -> bool {
+        let mut sessions = self.run.sessions.iter().map(|session| &session.config.pipeline);
+        sessions.all(|pipeline| pipeline.batch_tokens.is_none() && pipeline.batch_size.is_multiple_of(world))
+    }
+
+    fn stretches_of_same_lanes(&self) -> Vec<(Option<&Cursor>, &Cursor)> {
         let trail = &self.run.trail;
         let before = |(number, after): (usize, &Cursor)| {
             let is_before = |cursor: &&Cursor| {
@@ -159,10 +181,15 @@ impl Replay {
         pairs.filter(|(before, after)| batch(*before) < after.batch()).collect()
     }
 
-    /// The batches that no number of stretches has: the cursors before and after them know different lanes, as where the
-    /// number of ranks has changed.
+    /// The batches that no number of stretches has: the number of ranks has changed, and the cursors before and after them
+    /// know no lanes that can be made without the others.
     pub fn unchecked(&self) -> Vec<Range<u64>> {
-        let stretches = self.stretches().into_iter().map(|(before, after)| batch(before)..after.batch());
+        self.gaps(&self.stretches())
+    }
+
+    /// The batches that no stretch leads through.
+    fn gaps(&self, stretches: &[(Option<&Cursor>, &Cursor)]) -> Vec<Range<u64>> {
+        let stretches = stretches.iter().map(|(before, after)| batch(*before)..after.batch());
         let (mut unchecked, mut at) = (Vec::new(), 0);
         for stretch in merged(stretches.collect()) {
             unchecked.push(at..stretch.start);
@@ -180,11 +207,11 @@ impl Replay {
         after: &Cursor,
         mut on_batch: impl FnMut(u64),
     ) -> Result<Cursor> {
-        let (mut cursor, mut at) = (before.cloned(), batch(before));
+        let (mut cursor, mut at, world) = (before.cloned(), batch(before), world(before, after));
         loop {
             let (session, ends) = self.run.session(at);
             let until = ends.min(after.batch());
-            let mut loader = self.opened(&self.config_up_to(session, at, after), cursor).await?;
+            let mut loader = self.opened(&self.config_from(session, at, world), cursor).await?;
             let mut reached = loader.start().clone();
             while reached.batch() < until {
                 let Some(batch) = loader.next().await.transpose()? else { return Ok(reached) };
@@ -199,14 +226,13 @@ impl Replay {
         }
     }
 
-    /// The config of a session that leads from a batch up to a cursor.
-    fn config_up_to(&self, session: &Session, from: u64, after: &Cursor) -> Config {
+    /// The config of a session that goes on at a batch, for the first of `world` ranks.
+    fn config_from(&self, session: &Session, from: u64, world: usize) -> Config {
         let mut config = self.session_config(session);
         // Those that began before are in the cursor's history.
         config.exclude.batches.clone_from(&session.config.exclude.batches);
         config.exclude.batches.retain(|(first, _)| *first >= from);
-        // The trail of several ranks has the lanes of the first one.
-        config.pipeline.world = Some(after.lanes() / after.known_lanes().count());
+        config.pipeline.world = Some(world);
         config
     }
 
@@ -269,6 +295,16 @@ impl Replay {
     }
 }
 
+/// Of how many ranks the first one has the lanes that two cursors know: the trail of several ranks has the lanes of the
+/// first one, and the start has all.
+fn world(before: Option<&Cursor>, after: &Cursor) -> usize {
+    let lanes = (0..after.lanes()).filter(|&lane| {
+        let is_known = |cursor: &Cursor| cursor.lane(lane).is_some();
+        is_known(after) && before.is_none_or(is_known)
+    });
+    after.lanes() / lanes.count().max(1)
+}
+
 /// How many batches there are before a cursor, or before the start.
 fn batch(cursor: Option<&Cursor>) -> u64 {
     cursor.map_or(0, Cursor::batch)
@@ -286,7 +322,7 @@ fn difference(expected: &Cursor, found: &Cursor) -> Option<String> {
     if expected.batch() != found.batch() {
         return Some(format!("the batches end after batch {}", found.batch()));
     }
-    expected.known_lanes().find_map(|number| {
+    found.known_lanes().find_map(|number| {
         let (expected, found) = (expected.lane(number)?, found.lane(number)?);
         let ledgers = |lane: &LaneState| {
             lane.sources.iter().map(|source| (source.ledger, source.values.clone())).collect::<Vec<_>>()

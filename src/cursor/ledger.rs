@@ -46,7 +46,8 @@ pub struct SourceLedger {
     /// their length leaves them out, or nothing of them would be learned from.
     #[serde(skip_serializing_if = "is_zero")]
     pub skipped: u64,
-    /// Targets that the rows of the source lack, which padding takes the place of. No ids of the source.
+    /// Targets that the rows of the source lack, which padding takes the place of: also that of excluded documents. No ids
+    /// of the source.
     #[serde(skip_serializing_if = "is_zero")]
     pub padding: u64,
 }

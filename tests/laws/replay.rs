@@ -149,6 +149,50 @@ fn a_cursor_of_all_ranks_does_not_part_those_of_one() {
     assert_eq!(check(run, usize::MAX)[0].lanes, 2);
 }
 
+/// The cursors of a run whose number of ranks changes, as the first rank has them: five batches after one another.
+fn of_ranks(config: &Config, worlds: &[usize]) -> Run {
+    let of_world = |world: usize| {
+        let mut config = config.clone();
+        (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(world));
+        batches(&config)
+    };
+    let mut whole = run(config, &of_world(1), 5);
+    let trail = worlds.iter().zip(1..).map(|(world, nth)| {
+        let batches = of_world(*world);
+        let cursor = batches.iter().map(Batch::cursor).find(|cursor| cursor.batch() >= 5 * nth);
+        cursor.expect("it is long enough").clone()
+    });
+    whole.trail = trail.collect();
+    whole
+}
+
+/// Where the number of ranks changes, the lanes are compared that the first rank has before and after.
+#[test]
+fn the_number_of_ranks_may_change() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = written(directory.path(), 400, 2);
+    (config.pipeline.lanes, config.pipeline.batch_size) = (OrAuto::Fixed(4), 4);
+    for (worlds, lanes) in
+        [([1, 1, 2, 2, 4, 4], [4, 4, 2, 2, 1, 1]), ([4, 4, 2, 2, 1, 1], [1, 1, 1, 2, 2, 4])]
+    {
+        let run = of_ranks(&config, &worlds);
+        let all = check(run.clone(), usize::MAX);
+        let found: Vec<_> = all.iter().map(|checked| (checked.to, checked.lanes)).collect();
+        assert_eq!(found, (1..).map(|nth| 5 * nth).zip(lanes).collect::<Vec<_>>(), "{all:?}");
+        assert!(all.iter().all(|checked| checked.difference.is_none()), "{all:?}");
+        let mut other = run;
+        other.trail[2] = damaged(&other.trail[2]);
+        let differ = check(other, usize::MAX).iter().filter(|checked| checked.difference.is_some()).count();
+        assert_eq!(differ, 2, "{worlds:?}");
+    }
+    // With a token budget a batch is of one rank: the others have other numbers.
+    config.pipeline.batch_tokens = Some(64);
+    let run = of_ranks(&config, &[1, 1, 2, 2]);
+    let next = run.trail[2].batch();
+    let replay = block_on(Replay::open(run)).expect("a replay");
+    assert_eq!(replay.unchecked(), [10..next]);
+}
+
 /// The second session has the sources in another order, and one more.
 #[test]
 fn sources_may_change_between_sessions() {

@@ -232,3 +232,42 @@ fn one_epoch_is_one_of_each_source() {
         assert_eq!(epochs, [90, 41], "{uneven}");
     }
 }
+
+#[test]
+fn a_row_without_its_documents_is_padding_of_its_source() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = written(directory.path(), "pack = \"pad\"");
+    let arguments =
+        [&*config, "-n", "5", "--set", "source.0.document=line", "--set", "source.1.document=line"];
+    let ledger = |more: &[&str]| -> Value {
+        let printed = text(&[&["ledger", "--json"], &arguments[..], more].concat());
+        serde_json::from_str(&printed).expect("JSON")
+    };
+    let batches = text(&[&["inspect", "--json"], &arguments[..]].concat());
+    let documents: std::collections::BTreeSet<String> = batches
+        .lines()
+        .flat_map(|batch| {
+            let batch: Value = serde_json::from_str(batch).expect("JSON");
+            batch["pieces"].as_array().expect("pieces").clone()
+        })
+        .map(|piece| format!("{{ path = {}, byte = {} }}", piece["path"], piece["byte"]))
+        .collect();
+    let some: Vec<&str> = documents.iter().step_by(2).map(String::as_str).collect();
+    let exclude = format!("exclude.documents=[{}]", some.join(", "));
+    let (before, after) = (ledger(&[]), ledger(&["--set", &exclude]));
+    assert_eq!(before["padding_of_no_source"], after["padding_of_no_source"]);
+    for nth in 0..2 {
+        // Each row has 16 targets, whatever is in it.
+        let of = |ledger: &Value| {
+            let source = &ledger["sources"][nth];
+            ["learned", "padding"].map(|key| number(&source[key]))
+        };
+        let ([learned, padding], [less, more]) = (of(&before), of(&after));
+        assert!(less < learned && learned + padding == less + more, "{before} {after}");
+        let excluded = number(&after["sources"][nth]["excluded"]["documents"]);
+        assert_eq!(
+            number(&after["sources"][nth]["documents"]) + excluded,
+            number(&before["sources"][nth]["documents"])
+        );
+    }
+}

@@ -383,13 +383,9 @@ fn the_run_of_two_ranks_has_all_but_the_others_lanes() {
     assert!(text == early && said.contains("only the first rank's lanes"), "{said}");
 }
 
-/// Batches between cursors of different numbers of ranks are not checked, and the receipt says so.
-#[test]
-fn what_no_cursors_lead_through_is_named() {
-    let project = trained();
-    let (_, whole) = data(&project, &["--check"]);
-    assert!(whole["check"].get("unchecked").is_none(), "{whole}");
-    let trail = trail(&project).into_iter().map(|mut line| {
+/// From batch 30 on the trail has the first of two ranks' lanes.
+fn with_two_ranks_from_30(project: &Project) {
+    let trail = trail(project).into_iter().map(|mut line| {
         if let Some(lanes) = line["batch"].as_u64().filter(|batch| *batch > 30).and(line.get_mut("lanes")) {
             let lanes = lanes.as_array_mut().expect("lanes");
             lanes.iter_mut().skip(1).step_by(2).for_each(|lane| *lane = Value::Null);
@@ -397,20 +393,50 @@ fn what_no_cursors_lead_through_is_named() {
         }
         line
     });
-    write_trail(&project, trail.collect::<Vec<_>>());
+    write_trail(project, trail.collect::<Vec<_>>());
+}
+
+/// Between cursors of different numbers of ranks, the lanes that both know are checked, and the receipt says so.
+#[test]
+fn what_cursors_of_other_ranks_lead_through_is_checked() {
+    let project = trained();
+    let (_, whole) = data(&project, &["--check"]);
+    let lanes = whole["check"]["of_lanes"].as_u64().expect("a number");
+    with_two_ranks_from_30(&project);
     // The checkpoint after the last batch has all lanes, and leads there from the trail's first half.
+    let lanes_at = |check: &Value, from: u64| -> Vec<u64> {
+        let stretches = check["stretches"].as_array().into_iter().flatten();
+        let here = stretches.filter(|stretch| stretch["from"] == from);
+        here.filter_map(|stretch| stretch["lanes"].as_u64()).collect()
+    };
     let (code, all) = data(&project, &["--check", "-n", "1000"]);
     let check = &all["check"];
     assert!(code == Some(0) && check.get("unchecked").is_none(), "{check}");
     assert_eq!((&check["batches"], &check["of_batches"]), (&json!(60), &json!(60)), "{check}");
+    assert_eq!((lanes_at(check, 30), lanes_at(check, 35)), (vec![lanes], vec![lanes / 2]), "{check}");
     std::fs::remove_dir_all(project.path("run/checkpoints")).expect("removed");
     let (code, some) = data(&project, &["--check", "-n", "1000"]);
     let check = &some["check"];
-    assert_eq!((code, &check["unchecked"]), (Some(0), &json!([{ "start": 30, "end": 35 }])), "{check}");
-    assert_eq!((&check["batches"], &check["of_batches"]), (&json!(55), &json!(60)), "{check}");
-    let output = project.program(&["report", "run", "--data", "--check"]).output().expect("it runs");
+    assert!(code == Some(0) && check.get("unchecked").is_none(), "{check}");
+    assert_eq!((&check["batches"], &check["of_batches"]), (&json!(60), &json!(60)), "{check}");
+    assert_eq!((lanes_at(check, 25), lanes_at(check, 30)), (vec![lanes], vec![lanes / 2]), "{check}");
+    let output =
+        project.program(&["report", "run", "--data", "--check", "-n", "100"]).output().expect("it runs");
     let text = String::from_utf8(output.stdout).expect("text");
-    assert!(text.contains("30 to 34  not checked: the run's cursors before and after"), "{text}");
+    let half = format!("30 to 34  the same, in {} of {lanes} lanes\n", lanes / 2);
+    assert!(text.contains("25 to 29  the same\n") && text.contains(&half), "{text}");
+
+    // What was delivered there is compared.
+    let edited = trail(&project).into_iter().map(|mut line| {
+        if line["batch"] == 35 {
+            line["lanes"][0]["digest"] = line["lanes"][2]["digest"].clone();
+        }
+        line
+    });
+    write_trail(&project, edited.collect::<Vec<_>>());
+    let (code, other) = data(&project, &["--check", "-n", "1000"]);
+    let differs = other["check"]["stretches"][0]["difference"].as_str().expect("a difference");
+    assert!(code == Some(1) && differs.starts_with("lane 0 has digest"), "{other}");
 }
 
 #[test]
@@ -453,11 +479,15 @@ fn the_epochs_are_those_that_were_trained_on() {
         let [lines, records] = [0, 1].map(|nth| format!("source.{nth}.epochs={}", of[nth]));
         let receipt = train(&["train.steps=100000".to_owned(), lanes, lines, records]);
         assert_eq!(epochs(&receipt), of.map(|epochs| [epochs, epochs]), "{receipt}");
+        // What cannot be read is skipped in each epoch, and listed once.
+        let skipped = &receipt["ledger"]["sources"][1]["skipped"];
+        assert_eq!((skipped, receipt["skipped"].as_array().map(Vec::len)), (&json!(2), Some(1)), "{receipt}");
         of_one = [0, 1].map(|nth| documents(&receipt)[nth] / of[nth]);
     }
     let output = project.program(&["report", "run", "--data"]).output().expect("it runs");
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(text.lines().any(|line| line.starts_with("records ") && line.ends_with(" 2")), "{text}");
+    assert!(text.contains("\nSkipped: 1 document, each once; the ledger counts "), "{text}");
     // One lane reads one epoch after the other.
     for steps in [3, 150, 320] {
         let settings = [format!("train.steps={steps}"), "pipeline.lanes=1".to_owned()];

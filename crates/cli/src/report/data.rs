@@ -49,6 +49,7 @@ pub(super) struct Receipt {
     made_from: Vec<Read>,
     /// How the files differ from those of the run; `None` if they do not.
     changes: Option<String>,
+    /// The documents that were skipped, each once, however many epochs have skipped it; the ledger counts every time.
     skipped: Vec<Skipped>,
     /// What changed the stream, such as exclusions.
     history: Vec<Event>,
@@ -118,7 +119,8 @@ struct Check {
     of_lanes: usize,
     is_same: bool,
     stretches: Vec<Checked>,
-    /// Batches that cannot be made again at any number of places, since the run's cursors around them know different lanes.
+    /// Batches that cannot be made again at any number of places: the run's cursors around them are of different numbers of
+    /// ranks, and with a token budget a batch is of one rank.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unchecked: Vec<Range<u64>>,
 }

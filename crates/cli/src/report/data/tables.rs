@@ -101,13 +101,16 @@ impl Receipt {
             false => format!(", in {}", part(check.lanes as u64, check.of_lanes as u64, "lane")),
         };
         let made = part(check.batches, check.of_batches, "batch");
-        let rows = check.stretches.iter().map(|Checked { from, to, difference, .. }| {
+        let rows = check.stretches.iter().map(|Checked { from, to, lanes, difference }| {
             let result = difference.clone().unwrap_or_else(|| "the same".to_owned());
-            vec![format!("{from} to {}", to - 1), result]
+            let some = match *lanes == check.of_lanes {
+                true => String::new(),
+                false => format!(", in {}", part(*lanes as u64, check.of_lanes as u64, "lane")),
+            };
+            vec![format!("{from} to {}", to - 1), result + &some]
         });
         let unchecked = check.unchecked.iter().map(|Range { start, end }| {
-            let why =
-                "not checked: the run's cursors before and after know different lanes, as of other ranks";
+            let why = "not checked: the cursors before and after are of different numbers of ranks";
             vec![format!("{start} to {}", end - 1), why.to_owned()]
         });
         let rows = rows.chain(unchecked);
@@ -131,7 +134,8 @@ impl Receipt {
             let place = format!("{}{line} ({} {})", skipped.path, skipped.unit, skipped.byte);
             vec![place, skipped.reason.clone()]
         });
-        let title = format!("Skipped: {}", count(self.skipped.len() as u64, "document"));
+        let documents = count(self.skipped.len() as u64, "document");
+        let title = format!("Skipped: {documents}, each once; the ledger counts one again in each epoch");
         (!self.skipped.is_empty()).then(|| Table::new(title, &["document", "reason"], rows).of_words())
     }
 
