@@ -55,7 +55,7 @@ pub mod reading {
     pub use super::bounds::describe;
     pub use super::bounds::{Bound, Bounded, COUNT, Limit, NOT_NEGATIVE, Number, POSITIVE, SHARE, require};
     pub use super::fill::{fill, fill_loader};
-    pub use super::keys::{Section, fields, sections};
+    pub use super::keys::{Section, did_you_mean, fields, sections};
     #[cfg(feature = "schema")]
     pub use super::schema::schema;
     pub use super::tree::{AnyValue, Tree};
@@ -294,7 +294,10 @@ impl Config {
         if self.sources.iter().any(|source| source.columns.contains(column)) {
             return Ok(());
         }
-        let problem = format!("no source has the column {column:?}; add it to the columns of a source");
+        let columns = self.sources.iter().flat_map(|source| &source.columns).map(String::as_str);
+        let advice = keys::did_you_mean(column, columns);
+        let advice = advice.unwrap_or_else(|| "add it to the columns of a source".to_owned());
+        let problem = format!("no source has the column {column:?}; {advice}");
         Err(Error::config("pipeline.ledger_by", problem))
     }
 }

@@ -162,7 +162,9 @@ impl Source {
     /// # Errors
     /// As [`open`](Source::open).
     pub async fn from_config(config: &Config) -> Result<Self> {
-        SourceList::new(config).await?.open().await
+        let source = SourceList::new(config).await?.open().await?;
+        describe::check_column_of_mixture(config, &source).await?;
+        Ok(source)
     }
 
     /// Like [`open`](Source::open), with settings for reading remote files.

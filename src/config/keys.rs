@@ -41,11 +41,17 @@ pub(super) fn advice(key: &str, known: &[String], sections: &[Section]) -> Strin
     }
 }
 
+/// Asks whether a name was meant to be one of the `known` ones, if it is like one.
+pub fn did_you_mean<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
+    let (name, _) = nearest(name, known, |name| name).filter(|(_, likeness)| *likeness > ALIKE)?;
+    Some(format!("did you mean `{name}`?"))
+}
+
 /// What to do about an unknown word of a key whose words are `known`.
 pub(super) fn advice_of_words(word: &str, known: &[&str]) -> String {
-    match nearest(word, known.iter().copied(), |name| name) {
-        Some((name, likeness)) if likeness > ALIKE => format!("did you mean `{name}`?"),
-        _ => {
+    match did_you_mean(word, known.iter().copied()) {
+        Some(question) => question,
+        None => {
             let known: Vec<String> = known.iter().map(|word| format!("`{word}`")).collect();
             format!("it can be {}", known.join(", "))
         }

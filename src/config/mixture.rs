@@ -28,6 +28,9 @@ pub struct MixtureConfig {
     pub weights: BTreeMap<String, f64>,
     /// Changes of the weights, each from a batch on.
     pub changes: Vec<MixtureChange>,
+    /// The column of `by`, once each of its values has a source.
+    #[serde(skip)]
+    pub(crate) was_by: Option<String>,
 }
 
 /// New weights from a batch on.
@@ -43,7 +46,7 @@ pub struct MixtureChange {
 
 impl Default for MixtureConfig {
     fn default() -> Self {
-        Self { temperature: 1.0, by: None, weights: BTreeMap::new(), changes: Vec::new() }
+        Self { temperature: 1.0, by: None, weights: BTreeMap::new(), changes: Vec::new(), was_by: None }
     }
 }
 

@@ -22,7 +22,8 @@ use super::listed::{ListedSource, list};
 use super::problem::Unread;
 use super::window::Window;
 use crate::bounded;
-use crate::config::{Contents, SourceConfig, SourceKind, StoreConfig, Task};
+use crate::config::reading::did_you_mean;
+use crate::config::{Config, Contents, SourceConfig, SourceKind, StoreConfig, Task};
 use crate::error::{Error, Result};
 use crate::files::{Codec, is_text};
 use crate::shards::{Manifest, ShardPlace};
@@ -166,6 +167,32 @@ impl Source {
             None => return Ok(None),
         };
         Ok(Some(RecordsFound { task, field: field.map(str::to_owned), files, bytes }))
+    }
+}
+
+/// Refuses `mixture.by` if it names no field of the first records and is like one: no document would have one of its values,
+/// which shows only when the files have been read. Tables refuse a column that they lack by themselves.
+pub(super) async fn check_column_of_mixture(config: &Config, source: &Source) -> Result<()> {
+    let (Some(column), Some(of)) = (&config.mixture.was_by, config.sources.first()) else { return Ok(()) };
+    let directory = format!("{column}=");
+    let in_path = |path: &Path| path.iter().any(|name| name.to_string_lossy().starts_with(&directory));
+    if of.kind != SourceKind::Jsonl || source.files().iter().any(|file| in_path(file.path())) {
+        return Ok(());
+    }
+    let wanted = Wanted::Record(Arc::from([column.clone()]));
+    let (records, ..) = look(of, wanted, |format, file| Ok(first_records(format, file)?)).await?;
+    let has = |record: &Value| {
+        let nested = column.split('.').try_fold(record, |value, name| value.get(name));
+        record.get(column).or(nested).is_some()
+    };
+    let names = records.iter().filter_map(Value::as_object).flat_map(|record| record.keys());
+    match did_you_mean(column, names.map(String::as_str)) {
+        Some(question) if !records.iter().any(has) => {
+            let problem =
+                format!("no record at the beginning of the source has the field {column:?}; {question}");
+            Err(Error::config("mixture.by", problem))
+        }
+        _ => Ok(()),
     }
 }
 

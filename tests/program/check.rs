@@ -219,3 +219,40 @@ fn a_run_that_is_there_already_is_named() {
     assert!(table.contains("which has a run at step 1: train --resume goes on"), "{table}");
     assert_eq!(json(&["check", shown(&config)])["train"]["checkpoint_step"], 1);
 }
+
+#[test]
+fn a_column_that_is_misspelt_is_found_before_anything_is_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let record = "{\"text\": \"some words\", \"lang\": \"en\", \"meta\": {\"site\": \"x\"}}\n";
+    std::fs::write(path("a.jsonl"), record.repeat(20)).expect("written");
+    std::fs::create_dir(path("lanq=en")).expect("made");
+    std::fs::write(path("lanq=en/b.jsonl"), record.repeat(20)).expect("written");
+    let config = |source: &str, more: &str| {
+        let source = format!("[[source]]\nkind = \"jsonl\"\nfield = \"text\"\n{source}\n");
+        std::fs::write(path("c.toml"), format!("{source}{more}\n[tokenizer]\nkind = \"bytes\"\n"))
+            .expect("written");
+        path("c.toml")
+    };
+    let by = |column: &str| format!("[mixture]\nby = {column:?}\nweights = {{ en = 1.0, de = 1.0 }}");
+    let files = format!("paths = [{:?}]", path("a.jsonl"));
+    for command in ["check", "train", "digest"] {
+        let (code, said) = failure(&[command, &config(&files, &by("lnag"))]);
+        let expected = "mixture.by: no record at the beginning of the source has the field \"lnag\"; did you mean `lang`?";
+        assert!(code == 1 && said.contains(expected), "{said}");
+    }
+    // A field of a field, and a directory, are columns as well.
+    text(&["check", &config(&files, &by("lang"))]);
+    text(&["check", &config(&files, &by("meta.site"))]);
+    text(&["check", &config(&format!("paths = [{:?}]", path("lanq=en/*.jsonl")), &by("lanq"))]);
+
+    let columns = format!("{files}\ncolumns = [\"lang\"]");
+    for (key, more) in [
+        ("train.loss_by", "[train]\nloss_by = [\"lnag\"]"),
+        ("pipeline.ledger_by", "[pipeline]\nledger_by = \"lnag\""),
+    ] {
+        let (_, said) = failure(&["check", &config(&columns, more)]);
+        let expected = format!("{key}: no source has the column \"lnag\"; did you mean `lang`?");
+        assert!(said.contains(&expected), "{said}");
+    }
+}

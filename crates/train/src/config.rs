@@ -149,10 +149,14 @@ impl RunConfig {
             } else if name == SOURCE || self.has_column(name) {
                 continue;
             } else {
-                format!(
-                    "no source has the column {name:?}; add it to the `columns` of the sources that have it, or name \
-                     {SOURCE:?} for the loss of each [[source]]"
-                )
+                let columns = self.data.sources.iter().flat_map(|source| &source.columns).map(String::as_str);
+                let advice = reading::did_you_mean(name, columns.chain([SOURCE])).unwrap_or_else(|| {
+                    format!(
+                        "add it to the `columns` of the sources that have it, or name {SOURCE:?} for the loss of each \
+                         [[source]]"
+                    )
+                });
+                format!("no source has the column {name:?}; {advice}")
             };
             return Err(Error::config("train.loss_by", problem));
         }

@@ -14,14 +14,14 @@ impl Config {
     /// # Errors
     /// [`Error::Config`] if there is no source to take apart, or more than one, or if no value has a weight.
     pub fn with_sources_by_value(self) -> Result<Self> {
-        let MixtureConfig { by, weights, changes, temperature } = self.mixture;
+        let MixtureConfig { by, weights, changes, temperature, was_by } = self.mixture;
         let Some(by) = by else {
             if !weights.is_empty() {
                 let problem = "they are the weights of a column's values, and no column is named; name it in \
                                mixture.by, or give each source a weight";
                 return Err(Error::config("mixture.weights", problem));
             }
-            return Ok(Self { mixture: MixtureConfig { by, weights, changes, temperature }, ..self });
+            return Ok(Self { mixture: MixtureConfig { by, weights, changes, temperature, was_by }, ..self });
         };
         let [source] = &self.sources[..] else {
             let problem = format!(
@@ -76,7 +76,8 @@ impl Config {
             ..change
         };
         let changes = changes.into_iter().map(renamed).collect();
-        let mixture = MixtureConfig { by: None, weights: BTreeMap::new(), changes, temperature };
+        let mixture =
+            MixtureConfig { by: None, weights: BTreeMap::new(), changes, temperature, was_by: Some(by) };
         Ok(Self { sources, mixture, ..self })
     }
 }
