@@ -10,6 +10,7 @@
 //! - `stretch`: which batches have to be read
 //! - `delivery`: which epoch a piece belongs to
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use futures::StreamExt;
@@ -46,6 +47,9 @@ pub struct Place {
     /// The epoch of its source, from 0; `None` where a document comes again within few batches and rows have a drawn
     /// order, so that the cursors do not tell.
     pub epoch: Option<u64>,
+    /// The number of its source in the run's last config.
+    #[serde(skip)]
+    pub source: usize,
 }
 
 /// What a search found.
@@ -334,7 +338,8 @@ impl Watch<'_> {
             if let Some((record, _)) = records.find(is_of) {
                 let epoch = self.epoch(before, batch, piece, record).await?;
                 let Piece { row, from, to, .. } = *piece;
-                self.places.push(Place { batch: batch.number(), row, from, to, epoch });
+                let source = record.source;
+                self.places.push(Place { batch: batch.number(), row, from, to, epoch, source });
             }
         }
         Ok(())
@@ -383,6 +388,11 @@ impl Watch<'_> {
 }
 
 impl Asked {
+    /// The sources that read it, by their numbers in the run's last config.
+    pub fn sources(&self) -> BTreeMap<usize, &str> {
+        self.records.iter().map(|record| (record.source, record.name.as_str())).collect()
+    }
+
     /// Why training leaves it out, if it does.
     pub fn left_out(&self) -> Option<String> {
         match self.records.iter().any(Record::is_trained) {
@@ -393,8 +403,8 @@ impl Asked {
 }
 
 impl Search {
-    /// The document at `path` that begins on line `line`; without a line, a file that is one document. `path` is that of a
-    /// file of the run, or its end. The line is the one that a batch says; where lines mean nothing, the byte or row.
+    /// The document at `path` that begins on line `line`; without a line, a file that is one document. `path` leads to a file
+    /// of the run, or is the end of its path. The line is the one that a batch says; where lines mean nothing, the byte or row.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) of the key `--document` if there is no such file, or no such document.

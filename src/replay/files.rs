@@ -94,7 +94,8 @@ impl RunFiles {
                     (own.gone, own.files) = was.partition(|file| !is_of_shards && is_gone(file));
                 }
             }
-            all.extend(own.files.iter().cloned());
+            let is_listed = own.problem.is_none();
+            all.extend(own.files.iter().map(|file| if is_listed { file.clone() } else { as_it_is(file) }));
             if is_of_shards {
                 let shards = listed.ok().and_then(|listed| listed.shards()).unwrap_or_default();
                 own.made_from = std::mem::replace(&mut own.files, shards);
@@ -119,7 +120,8 @@ impl RunFiles {
     /// Those of opening a [`Source`]: the first source that cannot be listed.
     pub async fn open(self) -> Result<Replay> {
         let Self { run, config, sources } = self;
-        let source = sources.open().await?.quiet();
+        let unlisted = unlisted(&config, &sources);
+        let source = sources.open().await.map_err(|error| with_place(error, unlisted))?.quiet();
         let config = resolved_with(config, &source, run.trail.first());
         let mut replay = Replay { run, config, source };
         replay.join_sessions();
@@ -127,15 +129,49 @@ impl RunFiles {
     }
 }
 
-/// Whether it is a local file that is not there.
+/// Whether it is a local file that is not there, or something else is there.
 fn is_gone(file: &File) -> bool {
     let Location::Path(path) = &file.location else { return false };
-    path.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    match path.metadata() {
+        Ok(found) => !found.is_file(),
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    }
+}
+
+/// A file that the run has read, with the length that it has now, if that is known.
+fn as_it_is(file: &File) -> File {
+    let len = match &file.location {
+        Location::Path(path) => path.metadata().map_or(file.len, |found| found.len()),
+        _ => file.len,
+    };
+    File { len, ..file.clone() }
+}
+
+/// The name of the first source that has no files now.
+fn unlisted(config: &Config, sources: &SourceList) -> Option<String> {
+    let number = sources.sources().position(|listed| matches!(listed, Err(Error::Corpus { .. })))?;
+    names(&config.sources).into_iter().nth(number)
+}
+
+/// The same error of a source that has no files now, with the setting that says where they are.
+fn with_place(error: Error, unlisted: Option<String>) -> Error {
+    match (error, unlisted) {
+        (Error::Corpus { problem }, Some(name)) => Error::Corpus {
+            problem: format!(
+                "{problem}; the run has read others: put them back, or say where they are: --set source.{name}.paths=…"
+            ),
+        },
+        (error, _) => error,
+    }
 }
 
 /// The error for a run whose cursors are refused, so that nothing can be said of its batches: it names the files that have
 /// changed since the listing `was` was made, as `config` has them. Any other error stays.
 pub async fn refused(error: Error, was: Option<&Listing>, config: &Config) -> Error {
+    if matches!(error, Error::Corpus { .. }) {
+        let sources = SourceList::new(config).await;
+        return with_place(error, sources.ok().and_then(|sources| unlisted(config, &sources)));
+    }
     if !is_of_files(&error) {
         return as_of_a_run(error, None);
     }
@@ -164,12 +200,18 @@ fn as_of_a_run(error: Error, changes: Option<Changes>) -> Error {
     let problem = match field.strip_suffix(".files") {
         Some(source) => {
             let key = format!("{source}.paths");
-            let how = changes
-                .map_or_else(|| format!("they were {saved}, and are {now}"), |changes| changes.to_string());
-            format!(
-                "{key}: the files are not those that the run has read: {how}; put them back, or say where they are: --set \
-                 {key}=…"
-            )
+            let changes = changes.unwrap_or_default();
+            let how = match changes.is_empty() {
+                true => format!("they were {saved}, and are {now}"),
+                false => changes.to_string(),
+            };
+            let are_added = !changes.added.is_empty();
+            let remedy = match changes == (Changes { added: changes.added.clone(), ..Changes::default() }) {
+                true if are_added => "take away those that are new, or name the others",
+                _ if are_added => "put them back and take away those that are new, or say where they are",
+                _ => "put them back, or say where they are",
+            };
+            format!("{key}: the files are not those that the run has read: {how}; {remedy}: --set {key}=…")
         }
         None => format!(
             "the run's batches cannot be made again: {field} was {saved:?}, and is {now:?}; set it back in the run's config"

@@ -1,5 +1,6 @@
 //! The document that is asked for, by its path and line.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
@@ -127,17 +128,22 @@ pub(super) fn find(
     }
 }
 
-/// The files that a path names: it is theirs as people see it, or the end of exactly one path.
+/// The files that a path names, of all sources: it is theirs as people see it, leads to them, or is the end of exactly one
+/// path.
 fn files(source: &Source, path: &str) -> Result<Vec<u32>> {
     let all = || (0..).zip(source.files().iter().map(|file| file.path()));
+    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let leads_to =
+        |file: &Path, path: &Path| path.file_name() == file.file_name() && whole(path) == whole(file);
     let is_exact = |other: &Path| other.to_string_lossy() == path;
     let ends_so = |other: &Path| Path::new(&*other.to_string_lossy()).ends_with(path);
-    let mut found: Vec<(u32, &Path)> = all().filter(|(_, other)| is_exact(other)).collect();
-    if found.is_empty() {
-        found = all().filter(|(_, other)| ends_so(other)).collect();
-    }
-    let mut paths: Vec<&Path> = found.iter().map(|(_, path)| *path).collect();
-    paths.dedup();
+    let rules: [&dyn Fn(&Path) -> bool; 3] = [&is_exact, &|other| leads_to(other, Path::new(path)), &ends_so];
+    let found = rules.iter().map(|rule| all().map(|(_, path)| path).filter(|path| rule(path)).collect());
+    let found: Vec<&Path> =
+        found.into_iter().find(|found: &Vec<&Path>| !found.is_empty()).unwrap_or_default();
+    // Sources may spell one path in several ways.
+    let paths: BTreeMap<PathBuf, &Path> = found.into_iter().rev().map(|path| (whole(path), path)).collect();
+    let paths: Vec<&Path> = paths.into_values().collect();
     match &paths[..] {
         [] => {
             let likeness = |other: &Path| strsim::jaro_winkler(path, &other.to_string_lossy());
@@ -160,7 +166,7 @@ fn files(source: &Source, path: &str) -> Result<Vec<u32>> {
             };
             Err(refused(format!("{path} is not a file of the run; {meant}")))
         }
-        [_] => Ok(found.into_iter().map(|(file, _)| file).collect()),
+        [path] => Ok(all().filter(|(_, other)| leads_to(path, other)).map(|(file, _)| file).collect()),
         _ => Err(refused(format!(
             "several files of the run end so: {}; give more of the path",
             listed(&paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>())

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use futures::TryStreamExt;
+use millstream::batch::Piece;
 use millstream::config::{
     Config, DocumentKind, ExcludedDocument, Last, ShuffleRule, SourceKind, TokenizerKind, Uneven,
 };
@@ -25,8 +26,9 @@ fn places(batches: &[Batch]) -> BTreeMap<Key, Vec<Place>> {
     let mut places: BTreeMap<Key, Vec<Place>> = BTreeMap::new();
     for batch in batches {
         for piece in batch.pieces() {
-            let place =
-                Place { batch: batch.number(), row: piece.row, from: piece.from, to: piece.to, epoch: None };
+            let source = batch.source(piece).expect("it came from a file");
+            let Piece { row, from, to, .. } = *piece;
+            let place = Place { batch: batch.number(), row, from, to, epoch: None, source };
             places.entry((batch.path(piece).to_owned(), piece.position.byte)).or_default().push(place);
         }
     }

@@ -23,10 +23,10 @@ Example: the same of a file that is one document, by the end of its path
   millstream when runs/first --document letters/17.txt
 
 The document is named as `inspect` names it: PATH:LINE, where LINE is the line that it begins on. Where a format has no
-lines, LINE is the byte or row. PATH is the path of a file, or its end if only one path ends so.
+lines, LINE is the byte or row. PATH leads to a file, or is the end of its path if only one path ends so.
 
 Each place is a line: the step, counted from 1; the batch and the epoch, counted from 0; the row of the batch, and from
-where to where in it. Only the batches around the document are read again: the run's trail of cursors (cursors.jsonl,
+where to where in it; and the source, if several read the file. Only the batches around the document are read again: the run's trail of cursors (cursors.jsonl,
 train.trail_every) tells where it was read. Without a trail, all batches are read.
 
 Exit codes: 0 it was trained on, 3 it was not, and the output says why, 1 failed, 2 wrong usage, 141 the reader of the
@@ -50,7 +50,7 @@ pub(super) struct WhenArgs {
 #[derive(Serialize)]
 struct Shown<'a> {
     document: &'a Asked,
-    found: Vec<ShownPlace>,
+    found: Vec<ShownPlace<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     read_batches: u64,
@@ -58,10 +58,12 @@ struct Shown<'a> {
 }
 
 #[derive(Serialize)]
-struct ShownPlace {
+struct ShownPlace<'a> {
     step: u64,
     #[serde(flatten)]
     place: Place,
+    /// The name of its source.
+    source: &'a str,
 }
 
 pub(super) async fn run(args: WhenArgs, json: bool) -> Result<ExitCode> {
@@ -96,7 +98,12 @@ fn named(document: &str) -> (&str, Option<u64>) {
 
 fn print(asked: &Asked, found: &Found, steps: &Steps, json: bool) -> Result<()> {
     let Found { found, reason, read_batches, of_batches } = found;
-    let places = found.iter().map(|&place| ShownPlace { step: steps.of(place.batch), place });
+    let sources = asked.sources();
+    let places = found.iter().map(|&place| ShownPlace {
+        step: steps.of(place.batch),
+        place,
+        source: sources.get(&place.source).copied().unwrap_or_default(),
+    });
     if json {
         let (reason, found) = (reason.as_deref(), places.collect());
         let (read_batches, of_batches) = (*read_batches, *of_batches);
@@ -109,10 +116,12 @@ fn print(asked: &Asked, found: &Found, steps: &Steps, json: bool) -> Result<()> 
     } else {
         print_line(&format!("{document}: {}", count(found.len() as u64, "place")))?;
     }
-    for ShownPlace { step, place: Place { batch, row, from, to, epoch } } in places {
+    for ShownPlace { step, place: Place { batch, row, from, to, epoch, .. }, source } in places {
         let epoch = epoch.map_or_else(|| "unknown".to_owned(), |epoch| epoch.to_string());
+        // One source needs no name.
+        let source = if sources.len() > 1 { format!(" of source {source}") } else { String::new() };
         print_line(&format!(
-            "  step {step}, batch {batch}, row {row:>3} [{from:>5}..{to:>5}], epoch {epoch}"
+            "  step {step}, batch {batch}, row {row:>3} [{from:>5}..{to:>5}], epoch {epoch}{source}"
         ))?;
     }
     progress::say(&format!("read {read_batches} of {}", count(*of_batches, "batch")));

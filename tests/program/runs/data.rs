@@ -249,6 +249,50 @@ fn what_is_gone_is_marked() {
 }
 
 #[test]
+fn each_change_of_the_files_is_named_with_its_remedy() {
+    let project = trained();
+    let (records, kept) = (project.path("records.jsonl"), project.path("kept/records.jsonl"));
+    std::fs::create_dir(project.path("kept")).expect("made");
+    std::fs::copy(&records, &kept).expect("copied");
+    let len = records.metadata().expect("a file").len();
+    let changes = || data(&project, &[]).1["changes"].clone();
+    let refused = |expected: &str| {
+        for command in [
+            &["report", "run", "--data", "--check"][..],
+            &["when", "run", "--document", "0.txt:1"],
+            &["ledger", "run", "--count"],
+        ] {
+            let said = project.fail(command);
+            assert!(said.contains(expected), "{said}");
+        }
+    };
+    let way = "put them back, or say where they are: --set source.records.paths=";
+    // The only file of its source is empty, then a directory, and then gone.
+    std::fs::write(&records, "").expect("written");
+    assert_eq!(changes(), json!(format!("other lengths: records.jsonl ({len} bytes, now 0)")));
+    refused(way);
+    std::fs::remove_file(&records).expect("removed");
+    std::fs::create_dir(&records).expect("made");
+    assert_eq!(changes(), json!("removed: records.jsonl"));
+    refused(way);
+    std::fs::remove_dir(&records).expect("removed");
+    assert_eq!(changes(), json!("removed: records.jsonl"));
+    refused(way);
+    project.succeed(&["ledger", "run", "--count", "--set", "source.records.paths=kept/records.jsonl"]);
+    std::fs::rename(&kept, &records).expect("back");
+
+    std::fs::write(project.path("corpus/9.txt"), "more\n").expect("written");
+    assert_eq!(changes(), json!("added: corpus/9.txt"));
+    refused(
+        "added: corpus/9.txt; take away those that are new, or name the others: --set source.lines.paths=",
+    );
+    std::fs::write(project.path("corpus/0.txt"), "less\n").expect("written");
+    refused(
+        "; put them back and take away those that are new, or say where they are: --set source.lines.paths=",
+    );
+}
+
+#[test]
 fn a_stretch_of_two_configs_is_made_again() {
     let project = trained();
     project.succeed(&[

@@ -36,7 +36,7 @@ fn inspected(project: &Project, arguments: &[&str]) -> BTreeMap<Key, Vec<Value>>
             let number = batch["batch"].as_u64().expect("a number");
             let place = json!({
                 "step": number / 2 + 1, "batch": number, "row": piece["row"], "from": piece["from"],
-                "to": piece["to"], "epoch": 0,
+                "to": piece["to"], "epoch": 0, "source": "0",
             });
             pieces.entry(key).or_default().push(place);
         }
@@ -126,6 +126,39 @@ fn a_document_that_was_not_trained_on_has_a_reason() {
     }
     let said = project.fail(&["when", "corpus", "--document", "2.txt:1"]);
     assert!(said.contains("this is not a run's directory"), "{said}");
+}
+
+#[test]
+fn a_file_is_named_as_it_is_found_and_each_of_its_sources() {
+    let project = Project::new();
+    let second = "\n[[source]]\nname = \"again\"\ndocument = \"line\"\npaths = [\"./corpus/../corpus/1.txt\"]\n\n[tokenizer]";
+    let config = CONFIG.replace("paths =", "name = \"first\"\ndocument = \"line\"\npaths =");
+    let config = config.replace("[tokenizer]", second).replace("holdout = 0.1", "lanes = 2\nepochs = 1");
+    let config = config
+        .replace("steps = 20", "steps = 1000\ntrail_every = 10")
+        .replace("log_every = 1", "log_every = 0");
+    std::fs::write(project.path("run.toml"), config.replace("validate_every = 10", "validate_every = 0"))
+        .expect("written");
+    project.succeed(&["train", "run.toml"]);
+    let whole = project.path("corpus/1.txt").display().to_string();
+    let (_, found) = when(&project, "corpus/1.txt:7");
+    let sources: Vec<&str> = found["found"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|place| place["source"].as_str())
+        .collect();
+    assert!(sources.contains(&"first") && sources.contains(&"again"), "{found}");
+    for path in ["./corpus/1.txt", "1.txt", "corpus/../corpus/1.txt", "./corpus/../corpus/1.txt", &whole] {
+        let (code, other) = when(&project, &format!("{path}:7"));
+        assert_eq!((code, &other["found"]), (Some(0), &found["found"]), "{path}: {other}");
+    }
+    let output = project.program(&["when", "run", "--document", "1.txt:7"]).output().expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(
+        text.contains(", epoch 0 of source first\n") && text.contains(", epoch 0 of source again\n"),
+        "{text}"
+    );
 }
 
 #[test]
