@@ -118,7 +118,7 @@ pub use loader::Loader;
 pub use meter::{Meter, Meters};
 pub use source::Source;
 #[doc(hidden)]
-pub use store::local;
+pub use store::{ask_hub_with, local};
 
 /// The pages of the guide whose Rust blocks rustdoc tests.
 #[cfg(doctest)]

@@ -17,20 +17,20 @@ use crate::error::{Error, Result};
 #[cfg(feature = "stores")]
 mod remote;
 #[cfg(feature = "stores")]
-pub use remote::local;
-#[cfg(feature = "stores")]
 pub(crate) use remote::{
     FileOpener, HUB, HubTree, Stores, hub_commit, hub_revision, hub_tree, pin_hub, pinned,
 };
+#[cfg(feature = "stores")]
+pub use remote::{ask_hub_with, local};
 
 #[cfg(not(feature = "stores"))]
 mod without;
 #[cfg(not(feature = "stores"))]
-pub use without::local;
-#[cfg(not(feature = "stores"))]
 pub(crate) use without::{
     FileOpener, HUB, HubTree, Stores, hub_commit, hub_revision, hub_tree, pin_hub, pinned,
 };
+#[cfg(not(feature = "stores"))]
+pub use without::{ask_hub_with, local};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {

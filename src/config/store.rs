@@ -1,6 +1,8 @@
 //! `[store]`: how files in object stores and on HTTP servers are read.
 
 use std::path::PathBuf;
+#[cfg(feature = "stores")]
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +80,12 @@ impl StoreConfig {
         self.check_bounds("store")?;
         let (first, most) = (self.backoff, self.backoff_max);
         require(most >= first, "store.backoff_max", most, "at least store.backoff")
+    }
+
+    /// How long one attempt may be silent.
+    #[cfg(feature = "stores")]
+    pub(crate) fn silence(&self) -> Duration {
+        Duration::from_secs_f64(self.timeout.min(self.deadline))
     }
 }
 

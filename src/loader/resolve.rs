@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::source::{Side, Source};
-use crate::store::pin_hub;
+use crate::store::{ask_hub_with, pin_hub};
 use crate::tokenizer::{Encoder, Tokenizer};
 use crate::world::World;
 use crate::{tasks, threads};
@@ -47,6 +47,7 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
     } = builder;
     let config = config.with_sources_by_value()?;
     config.validate()?;
+    ask_hub_with(&config.store);
     if let Some(cursor) = &cursor {
         stay_at_commits(cursor);
     }

@@ -6,6 +6,7 @@ use super::resolved::{ready, resolved_with};
 use crate::config::{Config, SpecialTokens, TokenizerConfig, TokenizerKind};
 use crate::error::Result;
 use crate::source::Source;
+use crate::store::ask_hub_with;
 use crate::tokenizer::template::Template;
 use crate::tokenizer::{ByteTokenizer, Encoder, Tokenizer};
 
@@ -30,6 +31,7 @@ pub use subwords::learn_tokenizer;
 /// or learned, the errors of opening a [`Source`], and [`Error::Config`](crate::Error::Config) if this build has no
 /// such tokenizers.
 pub async fn open_tokenizer(config: &Config) -> Result<Arc<dyn Tokenizer>> {
+    ask_hub_with(&config.store);
     match config.tokenizer.kind {
         TokenizerKind::Bytes => Ok(Arc::new(ByteTokenizer)),
         TokenizerKind::Subwords if config.sources.is_empty() && !config.tokenizer.is_learned() => {

@@ -13,7 +13,7 @@ use super::catalog::samples;
 use crate::config::{Config, SourceConfig, StoreConfig, TokenizerConfig};
 use crate::error::{Error, Result};
 use crate::files::File;
-use crate::store::Stores;
+use crate::store::{Stores, ask_hub_with};
 use crate::tasks::{self, blocking};
 use crate::threads;
 
@@ -57,6 +57,7 @@ impl SourceList {
             source.validate(&format!("source.{index}"))?;
         }
         store.validate()?;
+        ask_hub_with(store);
         tasks::can_block(threads::LEAST).await?;
         let (stores, skipped) = (Arc::new(Stores::new(store)), paths::Skipped::default());
         let lists: Vec<_> = sources

@@ -10,12 +10,13 @@
 //! | ranges | `object.rs` | checks that a range arrives whole, and from the same file |
 //! | the Hub | `hub.rs`, `hub/`, `local.rs` | repositories of the Hugging Face Hub at commits, as a store; small files of theirs |
 //! | objects | `objects.rs` | lists, reads, writes and removes whole objects |
-//! | requests | `client.rs`, `patient.rs`, `attempts.rs`, `pauses.rs` | makes requests, and retries those that failed |
+//! | requests | `client.rs`, `patient.rs`, `attempts.rs`, `hosts.rs` | makes requests, and retries those that failed |
 
 mod ahead;
 mod attempts;
 mod cache;
 mod client;
+mod hosts;
 mod hub;
 mod list;
 mod local;
@@ -24,13 +25,12 @@ mod objects;
 mod odd_keys;
 mod opener;
 mod patient;
-mod pauses;
 mod pieces;
 mod stores;
 mod url;
 
 pub(crate) use hub::{HubTree, PREFIX as HUB, commit as hub_commit, in_name as hub_revision, pin as pin_hub};
-pub use local::local;
+pub use local::{ask_hub_with, local};
 pub(crate) use local::{hub_tree, pinned};
 pub(crate) use opener::FileOpener;
 pub(crate) use stores::Stores;

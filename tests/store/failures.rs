@@ -136,10 +136,10 @@ fn a_server_that_asks_for_time_gets_it() {
 #[test]
 fn the_deadline_ends_what_never_comes() {
     let files = files(&[900]);
-    let server = serve(&files);
     let store = StoreConfig { deadline: 0.3, timeout: 10.0, ..hasty() };
-    let source = block_on(open_source(&remote(&server, &files), &store)).expect("it opens");
     let ends = |fault: Fault| {
+        let server = serve(&files);
+        let source = block_on(open_source(&remote(&server, &files), &store)).expect("it opens");
         server.with_faults(move |_| fault);
         let (found, error) = block_on(ends(texts(&source)));
         assert!(found.is_empty());

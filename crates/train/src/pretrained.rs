@@ -24,6 +24,7 @@ use crate::config::{ModelConfig, RunConfig};
 use crate::model::shape::{Part, parts};
 use crate::model::{Gpt, Initial};
 use crate::{device, file_names};
+use millstream::ask_hub_with;
 use millstream::config::{SpecialTokens, TokenizerKind};
 use millstream::error::{Error, Remedy, Result};
 use millstream::location::unexpanded;
@@ -63,6 +64,7 @@ const TOKENIZER_BYTES: u64 = 1 << 30;
 pub fn load(path: &Path, settings: &[String]) -> Result<RunConfig> {
     let config = RunConfig::load_with(path, settings)?;
     let Some(directory) = &config.train.init else { return Ok(config) };
+    ask_hub_with(&config.data.store);
     let pretrained = Pretrained::open(directory)?;
     let shape = RunConfig::default().with_model(pretrained.model().clone());
     pretrained.resolve(&RunConfig::load_over(path, settings, &shape)?)
@@ -75,6 +77,7 @@ pub fn load(path: &Path, settings: &[String]) -> Result<RunConfig> {
 /// As [`Pretrained::open`] and [`Pretrained::apply_shape`]; [`Error::Config`] if a tokenizer would be learned, whose ids would
 /// mean nothing to the model.
 pub fn resolved(config: &RunConfig) -> Result<RunConfig> {
+    ask_hub_with(&config.data.store);
     match &config.train.init {
         Some(directory) => Pretrained::open(directory)?.resolve(config),
         None => Ok(config.clone()),

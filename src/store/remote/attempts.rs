@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use super::pauses::MOST;
+use super::hosts::MOST;
 use crate::config::StoreConfig;
 
 /// The attempts at one thing since it began or last made progress.
@@ -17,6 +17,13 @@ pub(super) struct Attempts<'a> {
 impl<'a> Attempts<'a> {
     pub(super) fn new(config: &'a StoreConfig) -> Self {
         Self { config, made: 1, since: Instant::now() }
+    }
+
+    /// How long the next attempt may be silent: as long as any, and not beyond the deadline, unless the server has asked to
+    /// wait until then.
+    pub(super) fn patience(&self) -> Duration {
+        let (most, left) = (self.config.silence(), self.left(self.since.elapsed()));
+        if left.is_zero() { most } else { most.min(left) }
     }
 
     /// Notes progress: the deadline starts over.
@@ -42,7 +49,7 @@ impl<'a> Attempts<'a> {
     /// Returns `None` if the deadline comes first.
     fn begin(&mut self, random: u64, at_least: Duration, spent: Duration) -> Option<Duration> {
         let pause = self.pause(random).max(at_least);
-        let left = Duration::from_secs_f64(self.config.deadline).saturating_sub(spent);
+        let left = self.left(spent);
         // A server that says how long to wait is not silent.
         let is_granted = !at_least.is_zero() && at_least <= MOST && !left.is_zero();
         if pause > left && !is_granted {
@@ -50,6 +57,10 @@ impl<'a> Attempts<'a> {
         }
         self.made += 1;
         Some(pause)
+    }
+
+    fn left(&self, spent: Duration) -> Duration {
+        Duration::from_secs_f64(self.config.deadline).saturating_sub(spent)
     }
 
     /// The wait before the next attempt. A random part of it, up to half, is left out, so that many clients
@@ -98,6 +109,19 @@ mod tests {
         assert_eq!(attempts.begin(0, asked(8), asked(3)), Some(asked(8)), "also beyond the deadline");
         assert_eq!(attempts.begin(0, asked(8), asked(10)), None, "the deadline has passed");
         assert_eq!(attempts.begin(0, MOST + asked(1), asked(3)), None, "the server asks for too much");
+    }
+
+    #[test]
+    fn an_attempt_ends_with_the_deadline_and_goes_on_if_the_server_has_asked_to_wait() {
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).expect("a time");
+        for (timeout, spent, patience) in
+            [(30.0, 0, 10), (4.0, 0, 4), (4.0, 7, 3), (4.0, 11, 4), (30.0, 11, 10)]
+        {
+            let config = StoreConfig { deadline: 10.0, timeout, ..StoreConfig::default() };
+            let attempts = Attempts { since: ago(spent), ..Attempts::new(&config) };
+            let found = attempts.patience().as_secs_f64().round();
+            assert_eq!(found, f64::from(patience), "{timeout} {spent}");
+        }
     }
 
     #[tokio::test]

@@ -22,7 +22,7 @@ fn no_retries() -> RetryConfig {
 /// The limits of a request: on its silence, not on its length.
 fn bounds(config: &StoreConfig) -> [(ClientConfigKey, String); 2] {
     [
-        (ClientConfigKey::ReadTimeout, format!("{} seconds", config.timeout.ceil())),
+        (ClientConfigKey::ReadTimeout, format!("{} ms", config.silence().as_millis().max(1))),
         (ClientConfigKey::Timeout, "7 days".to_owned()),
     ]
 }

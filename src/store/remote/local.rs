@@ -6,13 +6,24 @@
 use std::borrow::Cow;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::hub::{HubTree, PREFIX};
 use super::stores::Stores;
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::store::Listed;
+
+/// How the Hub is asked.
+static STORE: Mutex<Option<StoreConfig>> = Mutex::new(None);
+
+/// Asks the Hub for listings and small files as these settings say, from now on in this process. Whatever opens the sources
+/// of a config does so by itself. Call this if you open a tokenizer, a chat template or a model of the Hub before.
+pub fn ask_hub_with(store: &StoreConfig) {
+    // The files come whole and stay in the Hub's own cache.
+    let store = StoreConfig { cache: None, hub_cache: None, ..store.clone() };
+    *STORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(store);
+}
 
 /// The files of the repository that `name` begins with. Setting `key` names it.
 pub(crate) fn hub_tree(key: &str, name: &str) -> Result<HubTree> {
@@ -62,7 +73,8 @@ fn wait<T: Send>(work: impl AsyncFnOnce(Arc<Stores>) -> Result<T> + Send) -> Res
     std::thread::scope(|scope| {
         let waiting = std::thread::Builder::new().spawn_scoped(scope, || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(lost)?;
-            runtime.block_on(work(Arc::new(Stores::new(&StoreConfig::default()))))
+            let store = STORE.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default();
+            runtime.block_on(work(Arc::new(Stores::new(&store))))
         });
         let waited = waiting.map_err(lost)?.join();
         waited.unwrap_or_else(|_| Err(lost(io::Error::other("it has panicked"))))

@@ -9,7 +9,7 @@
 //! request's start instead of from the last byte that arrived, and do not say which URL is retried.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use object_store::ClientOptions;
@@ -21,8 +21,8 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use rustls::crypto::CryptoProvider;
 
 use super::attempts::Attempts;
+use super::hosts;
 use super::odd_keys::replaced;
-use super::pauses::Pauses;
 use crate::config::StoreConfig;
 
 /// The hosts that tell cloud machines who they are. Elsewhere they do not exist, and waiting for an answer is
@@ -36,9 +36,9 @@ pub(super) fn patient(
 ) -> reqwest::Result<HttpClient> {
     install_tls();
     let client = reqwest::Client::builder().user_agent(USER_AGENT).connect_timeout(CONNECT);
-    let client = client.read_timeout(Duration::from_secs_f64(config.timeout));
+    let client = client.read_timeout(config.silence());
     let inner = HttpClient::new(built(client).build()?);
-    Ok(HttpClient::new(Patient { inner, config: config.clone(), pauses: Pauses::default() }))
+    Ok(HttpClient::new(Patient { inner, config: config.clone() }))
 }
 
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl HttpConnector for PatientConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         install_tls();
         let inner = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(Patient { inner, config: self.0.clone(), pauses: Pauses::default() }))
+        Ok(HttpClient::new(Patient { inner, config: self.0.clone() }))
     }
 }
 
@@ -80,7 +80,6 @@ impl HttpConnector for SharedConnector {
 struct Patient {
     inner: HttpClient,
     config: Arc<StoreConfig>,
-    pauses: Pauses,
 }
 
 /// Why a request may be retried, and how long its server asks to wait.
@@ -111,27 +110,35 @@ impl Patient {
         );
         let host = uri.authority().map(ToString::to_string).unwrap_or_default();
         let is_metadata = uri.host().is_some_and(|host| METADATA_HOSTS.contains(&host));
-        let mut attempts = Attempts::new(&self.config);
+        let (mut attempts, began) = (Attempts::new(&self.config), Instant::now());
         loop {
-            self.pauses.wait(&host).await;
-            let outcome = self.attempt(request.clone()).await;
+            if let Err(reason) = hosts::wait(&host).await {
+                return Err(HttpError::new(HttpErrorKind::Connect, Dead(reason)));
+            }
+            let outcome = self.attempt(request.clone(), attempts.patience()).await;
             let trouble = match &outcome {
                 Ok(response) => of_response(response),
                 Err(error) => of_error(error).filter(|_| !is_metadata),
             };
-            let Some(RequestTrouble { reason, at_least }) = trouble else { return outcome };
-            self.pauses.extend(&host, at_least);
+            let Some(RequestTrouble { reason, at_least }) = trouble else {
+                hosts::answered(&host);
+                return outcome;
+            };
+            hosts::pause(&host, at_least);
             if !attempts.again(&url, &reason, at_least).await {
+                hosts::given_up(&host, began, &reason);
                 return outcome;
             }
         }
     }
 
-    async fn attempt(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+    /// Makes a request once. The server may be silent for so long.
+    async fn attempt(&self, mut request: HttpRequest, patience: Duration) -> Result<HttpResponse, HttpError> {
         let is_range = request.headers().contains_key("range");
         let has_body = request.method() != "HEAD";
         request.headers_mut().insert("accept-encoding", HeaderValue::from_static("identity"));
-        let response = self.inner.execute(request).await?;
+        let answer = tokio::time::timeout(patience, self.inner.execute(request)).await;
+        let response = answer.map_err(|_| HttpError::new(HttpErrorKind::Timeout, Silent))??;
         let coding = transfer_coding(response.headers()).filter(|_| has_body);
         let (is_coded, is_success) = (coding.is_some(), response.status().is_success());
         if let Some(coding) = coding.filter(|_| is_success) {
@@ -150,6 +157,16 @@ impl Patient {
         Ok(HttpResponse::from_parts(parts, listing.map_or_else(|| body.into(), Into::into)))
     }
 }
+
+/// No answer. It reads as the client's own limit does, which is reached at the same time.
+#[derive(Debug, thiserror::Error)]
+#[error("operation timed out")]
+struct Silent;
+
+/// A request that was not made.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}; the server is not asked again so soon")]
+struct Dead(String);
 
 /// An answer in a coding that was not asked for.
 #[derive(Debug, thiserror::Error)]

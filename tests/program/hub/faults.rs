@@ -132,6 +132,41 @@ fn another_content_under_a_commit_is_an_error() {
     }
 }
 
+/// Settings with which nothing is asked twice.
+const HASTY: [&str; 4] =
+    ["store.deadline=0.2", "store.timeout=0.2", "store.backoff=9", "store.backoff_max=9"];
+
+#[test]
+fn what_the_store_settings_say_holds_for_all_that_is_asked_of_the_hub() {
+    let (world, _) = World::with_stories(1, 10);
+    let here = world.home.path().join("texts");
+    super::write(&here, "", 1, 10);
+    let model = |key: &str, value: &str| format!("{}\n[{key}]\n{value}\n", super::local(&here));
+    let card = "[[source]]\nkind = \"huggingface\"\nrepo = \"me/stories\"\nfield = \"text\"\n";
+    let tokenizer = model("tokenizer", "path = \"hf://me/model/tokenizer.json\"");
+    let chat = super::local(&here) + "task = \"chat\"\nchat = { template = \"hf://me/model/chat.jinja\" }\n";
+    let init = model("train", "init = \"hf://me/model\"\nsteps = 1");
+    for (command, config, about) in [
+        ("digest", ordered(&source("")), "/api/datasets/me/stories/revision/main"),
+        ("digest", ordered(card), "/api/datasets/me/stories/revision/main"),
+        ("digest", tokenizer, "/api/models/me/model/revision/main"),
+        ("digest", ordered(&chat), "/api/models/me/model/revision/main"),
+        ("train", init, "/api/models/me/model/revision/main"),
+    ] {
+        world.hub.with_faults(|_| Fault::Closed);
+        world.hub.requests();
+        let mut program = world.command(&[command, &world.config(&config)]);
+        let output =
+            program.args(HASTY.iter().flat_map(|setting| ["--set", setting])).output().expect("it runs");
+        let asked: Vec<String> = world.hub.requests().into_iter().map(|request| request.path).collect();
+        assert!(
+            !output.status.success() && asked == [about],
+            "{command} {config}: {asked:?}: {}",
+            crate::program::said(&output)
+        );
+    }
+}
+
 #[test]
 fn a_range_that_never_comes_is_an_error_that_names_the_file() {
     let (world, commit) = World::with_stories(1, 8_000);

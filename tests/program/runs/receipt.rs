@@ -96,6 +96,24 @@ fn a_server_is_looked_at_once() {
     assert!(said.contains("records.jsonl") && looks(&server) == [1, 1, 1], "{said}");
 }
 
+/// With this deadline each file is asked for once, and none after it was in vain.
+#[test]
+fn a_server_that_is_silent_is_waited_for_once() {
+    let (project, server) = of_a_server();
+    server.with_faults(|_| Fault::Silent(std::time::Duration::from_secs(60)));
+    let fails: [&[&str]; 3] = [
+        &["report", "run", "--data", "--check"],
+        &["when", "run", "--document", "0.txt:1"],
+        &["ledger", "run", "--count"],
+    ];
+    for command in fails {
+        server.requests();
+        project.fail(command);
+        assert_eq!(server.requests().len(), 3, "{command:?}");
+    }
+    assert_eq!((data(&project, &[]).0, server.requests().len()), (Some(0), 3));
+}
+
 #[test]
 fn a_server_that_is_down_is_an_error_and_no_wait() {
     let (project, server) = of_a_server();

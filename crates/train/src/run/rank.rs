@@ -16,6 +16,7 @@ use crate::events::{Observer, Outcome};
 use crate::peers::Peers;
 use crate::pretrained::Pretrained;
 use crate::trainer::Trainer;
+use millstream::ask_hub_with;
 use millstream::config::Config;
 use millstream::error::{Error, Result};
 use millstream::files::Listing;
@@ -93,6 +94,7 @@ impl Rank {
         stop: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Begun> {
         ready(&self.config)?;
+        ask_hub_with(&self.config.data.store);
         let (config, trainer) = match &self.config.train.init {
             None => (self.config.clone(), Trainer::new(&self.own(&self.config), &*self.tokenizer)?),
             Some(directory) => {
