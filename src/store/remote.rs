@@ -10,7 +10,7 @@
 //! | ranges | `object.rs` | checks that a range arrives whole, and from the same file |
 //! | the Hub | `hub.rs`, `hub/`, `local.rs` | repositories of the Hugging Face Hub at commits, as a store; small files of theirs |
 //! | objects | `objects.rs` | lists, reads, writes and removes whole objects |
-//! | requests | `client.rs`, `patient.rs`, `attempts.rs`, `hosts.rs` | makes requests, and retries those that failed |
+//! | requests | `client.rs`, `patient.rs`, `attempts.rs`, `hosts.rs`, `said.rs` | makes requests, retries those that failed, and says why |
 
 mod ahead;
 mod attempts;
@@ -26,6 +26,7 @@ mod odd_keys;
 mod opener;
 mod patient;
 mod pieces;
+mod said;
 mod stores;
 mod url;
 

@@ -159,6 +159,27 @@ fn the_deadline_ends_what_never_comes() {
 }
 
 #[test]
+fn a_refusal_says_what_to_do_and_shows_no_page() {
+    let files = files(&[900]);
+    for (status, said) in [
+        (404, "the server answers 404 Not Found; check the name"),
+        (503, "the server answers 503 Service Unavailable; try again later, or raise store.deadline"),
+        (418, "the server answers 418 I'm a teapot"),
+    ] {
+        let server = serve(&files);
+        server.with_faults(move |_| Fault::Page(status));
+        let store = StoreConfig { deadline: 0.1, ..hasty() };
+        let error = block_on(open_source(&remote(&server, &files), &store)).expect_err("refused");
+        let error = chain(&error);
+        assert!(error.contains("/d/000.txt: cannot look at the file: ") && error.ends_with(said), "{error}");
+        server.with_faults(move |_| Fault::Status(status, None));
+        let error = block_on(open_source(&remote(&server, &files), &hasty())).map(drop);
+        let error = if status == 503 { continue } else { chain(&error.expect_err("refused")) };
+        assert!(error.contains(": nope"), "{error}");
+    }
+}
+
+#[test]
 fn what_is_refused_is_not_asked_for_again() {
     let files = files(&[900]);
     for (status, said) in [(400, "400 Bad Request"), (401, "credentials"), (403, "credentials")] {

@@ -14,6 +14,10 @@ const QUIET: Duration = Duration::from_millis(200);
 /// After so long no answer is held any more.
 const PATIENCE: Duration = Duration::from_secs(240);
 
+/// What servers say to browsers.
+const PAGE: &str =
+    "<!DOCTYPE html>\n<html><head><title>No</title></head><body><h1>Sorry</h1></body></html>\n";
+
 /// A file that is served.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Content {
@@ -75,6 +79,8 @@ pub(crate) enum Fault {
     Nothing,
     /// This status, and so many seconds to wait.
     Status(u16, Option<u64>),
+    /// This status, with a page for a browser.
+    Page(u16),
     /// This status, with a body that is said to be in this coding.
     StatusIn(u16, &'static str),
     /// The connection is closed without an answer.
@@ -259,6 +265,11 @@ impl State {
             Fault::Status(status, wait) => {
                 let wait = wait.map_or(String::new(), |seconds| format!("retry-after: {seconds}\r\n"));
                 write!(stream, "HTTP/1.1 {status} No\r\n{wait}content-length: 4\r\n\r\nnope")?;
+                return Ok(true);
+            }
+            Fault::Page(status) => {
+                let page = if request.method == "HEAD" { "" } else { PAGE };
+                write!(stream, "HTTP/1.1 {status} No\r\ncontent-length: {}\r\n\r\n{page}", PAGE.len())?;
                 return Ok(true);
             }
             Fault::StatusIn(status, coding) => {

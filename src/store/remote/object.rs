@@ -261,12 +261,15 @@ pub(super) fn refusal(
     }
     // Without credentials, the library asks the cloud who this machine is, in vain.
     let is_nobody = || METADATA_HOSTS.iter().any(|host| said.contains(&format!("http://{host}/")));
-    let advice = match error {
-        object_store::Error::NotSupported { .. } => RANGES,
-        _ if is_forbidden(error) => CREDENTIALS,
-        _ if is_nobody() => CREDENTIALS,
+    let status = root.strip_prefix(STATUS).map(|status| status.trim_end_matches([' ', ':']));
+    let advice = match (error, status.and_then(|status| status.split(' ').next())) {
+        (object_store::Error::NotSupported { .. }, _) => RANGES,
+        _ if is_forbidden(error) || is_nobody() => CREDENTIALS,
+        (_, Some("404" | "410")) => "; check the name",
+        (_, Some(code)) if code == "429" || code.starts_with('5') => LATER,
         _ => "",
     };
+    let said = status.map_or(said.clone(), |status| format!("the server answers {status}"));
     Error::io(url, action, std::io::Error::other(format!("{}{advice}", without_queries(&said))))
 }
 
@@ -276,6 +279,12 @@ fn is_forbidden(error: &object_store::Error) -> bool {
         object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. }
     )
 }
+
+/// How the library says with which status a server refused.
+const STATUS: &str = "Server returned non-2xx status code: ";
+
+/// What to do about a server in trouble.
+pub(super) const LATER: &str = "; try again later, or raise store.deadline";
 
 /// Why a server refuses a signed URL.
 const EXPIRED: &str = "the server refuses the URL's signature: it has expired, or is of another file; get a new URL of \

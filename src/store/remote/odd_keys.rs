@@ -49,7 +49,7 @@ pub(super) fn stand_in(key: &str) -> Option<String> {
 }
 
 /// The text of an XML element.
-fn unescaped(text: &str) -> String {
+pub(super) fn unescaped(text: &str) -> String {
     let mut parts = text.split('&');
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {

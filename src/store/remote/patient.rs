@@ -23,6 +23,7 @@ use rustls::crypto::CryptoProvider;
 use super::attempts::Attempts;
 use super::hosts;
 use super::odd_keys::replaced;
+use super::said::said;
 use crate::config::StoreConfig;
 
 /// The hosts that tell cloud machines who they are. Elsewhere they do not exist, and waiting for an answer is
@@ -148,13 +149,14 @@ impl Patient {
             return Ok(response);
         }
         let (parts, body) = response.into_parts();
-        let mut body = body.bytes().await?;
-        if is_coded {
+        let body = body.bytes().await?;
+        let body = match (is_success, is_coded) {
+            (true, _) => replaced(&body).map_or_else(|| body.into(), Into::into),
+            (false, false) => said(&body).into(),
             // The status says what is wrong; a page that cannot be read says nothing.
-            body.clear();
-        }
-        let listing = replaced(&body);
-        Ok(HttpResponse::from_parts(parts, listing.map_or_else(|| body.into(), Into::into)))
+            (false, true) => String::new().into(),
+        };
+        Ok(HttpResponse::from_parts(parts, body))
     }
 }
 

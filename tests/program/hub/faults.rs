@@ -118,6 +118,24 @@ fn refusals_say_what_to_do() {
 }
 
 #[test]
+fn a_hub_in_trouble_is_named_with_what_it_says() {
+    let (world, _) = World::with_stories(1, 2_000);
+    for (about, from) in [("/revision/", "the Hub"), ("/files/", "the server of the file's bytes")] {
+        world.hub.with_faults(move |request| {
+            match request.path.contains(about) || about == "/files/" && request.is_cdn {
+                true => status(503, &[]),
+                false => Fault::Nothing,
+            }
+        });
+        let failure = world.failure(&ordered(&source("")), |command| {
+            command.args(["--set", "store.deadline=0.1"]);
+        });
+        let said = format!("{from} answers 503 Service Unavailable");
+        assert!(failure.contains(&said) && failure.contains("; try again later"), "{failure}");
+    }
+}
+
+#[test]
 fn another_content_under_a_commit_is_an_error() {
     const ETAG: &str = "0123456789abcdef0123456789abcdef01234567";
     // A file of the Hub itself, and one of the CDN.

@@ -88,12 +88,18 @@ fn a_server_is_looked_at_once() {
     }
     // Also if it has a source no more.
     server.with_faults(|request| match request.path.ends_with("records.jsonl") {
-        true => Fault::Status(404, None),
+        true => Fault::Page(404),
         false => Fault::Nothing,
     });
     looks(&server);
     let said = project.fail(&whole);
     assert!(said.contains("records.jsonl") && looks(&server) == [1, 1, 1], "{said}");
+    let (_, receipt) = data(&project, &[]);
+    let problem = receipt["sources"][1]["problem"].as_str().expect("a problem");
+    assert!(
+        problem.ends_with("cannot look at the file: the server answers 404 Not Found; check the name"),
+        "{problem}"
+    );
 }
 
 /// With this deadline each file is asked for once, and none after it was in vain.

@@ -15,6 +15,7 @@ use super::env::Env;
 use super::name::{Repo, RepoKind, in_name};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
+use crate::store::remote::object::LATER;
 use crate::store::remote::patient::{patient, root};
 use crate::store::remote::url::without_queries;
 
@@ -218,13 +219,18 @@ impl Client {
                 ),
             },
             _ => {
+                let body = response.into_body().bytes().await.unwrap_or_default();
+                let said =
+                    said.or_else(|| String::from_utf8(body.into()).ok()).filter(|said| !said.is_empty());
                 let said = said.map(|said| format!(": {said}")).unwrap_or_default();
-                let whose = match (status.as_u16(), token) {
+                let advice = match (status.as_u16(), token) {
                     (401 | 403, Some(token)) => format!("; check the token of {}", token.from),
                     (401 | 403, None) => "; set HF_TOKEN to a token".to_owned(),
+                    (404, _) => "; check the name".to_owned(),
+                    (429 | 500.., _) => LATER.to_owned(),
                     _ => String::new(),
                 };
-                format!("the Hub answers {status}{said}{whose}")
+                format!("the Hub answers {status}{said}{advice}")
             }
         }
     }

@@ -20,6 +20,7 @@ use super::Hub;
 use super::cache::{Entry, Tree};
 use super::client::{Answer, Place, Refused};
 use super::name::{Repo, encoded};
+use crate::store::remote::object::LATER;
 use crate::store::remote::odd_keys::stand_in;
 
 /// The name of the store in errors.
@@ -168,7 +169,8 @@ impl ObjectStore for HubFiles {
             self.range(path, &range).await.map_err(|Refused(said)| generic(said))?;
         let status = response.status();
         if !status.is_success() {
-            return Err(generic(format!("the server of the file's bytes answers {status}")));
+            let advice = if matches!(status.as_u16(), 429 | 500..) { LATER } else { "" };
+            return Err(generic(format!("the server of the file's bytes answers {status}{advice}")));
         }
         let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let (sent, size) = match status.as_u16() {
