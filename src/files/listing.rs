@@ -65,6 +65,9 @@ pub struct Changes {
     pub resized: Vec<Resized>,
     /// Paths whose files a store calls by another etag, at the same length.
     pub rewritten: Vec<String>,
+    /// Paths of a store whose files are on this machine now, or the other way round, at the same length. Files of a store are
+    /// known by their etags and cut otherwise, so these are others.
+    pub relocated: Vec<String>,
     /// Paths of local files that have another text, at the same length, as far as samples tell: blocks of 16 KiB, at most
     /// 1,024 of a source, spread evenly.
     pub edited: Vec<String>,
@@ -179,6 +182,7 @@ impl Listing {
                 Some(now) if now.bytes != file.bytes => {
                     changes.resized.push(Resized { path: file.shown(), was: file.bytes, now: now.bytes });
                 }
+                Some(now) if now.is_remote() != file.is_remote() => changes.relocated.push(file.shown()),
                 Some(now) if now.etag != file.etag => changes.rewritten.push(file.shown()),
                 Some(ListedFile { samples: Some(samples), .. })
                     if is_comparable(&file.source)
@@ -248,6 +252,10 @@ impl ListedFile {
         (&self.source, self.bytes, self.etag.as_deref())
     }
 
+    fn is_remote(&self) -> bool {
+        Location::named(&self.path).is_remote()
+    }
+
     fn name(&self) -> &[u8] {
         let is_separator = |byte: &u8| matches!(byte, b'/' | b'\\');
         self.path.as_encoded_bytes().rsplit(is_separator).next().unwrap_or_default()
@@ -299,6 +307,7 @@ impl fmt::Display for Changes {
             ("renamed", few(&self.renamed, renamed)),
             ("other lengths", few(&self.resized, resized)),
             ("written anew", few(&self.rewritten, String::clone)),
+            ("in a store or on this machine, unlike now", few(&self.relocated, String::clone)),
             ("other text", few(&self.edited, String::clone)),
         ];
         let kinds = kinds.into_iter().filter_map(|(kind, files)| Some(format!("{kind}: {}", files?)));

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use super::{Replay, Run, Session};
-use crate::config::{Config, ExcludeConfig, SourceKind, names};
+use crate::config::{Config, ExcludeConfig, ExcludedDocument, SourceKind, names};
 use crate::error::{Error, Result};
 use crate::files::{Changes, File, Listing, Location};
 use crate::loader::{is_of_files, listing, resolved_with, stay_at_commits};
@@ -119,14 +119,39 @@ impl RunFiles {
     /// # Errors
     /// Those of opening a [`Source`]: the first source that cannot be listed.
     pub async fn open(self) -> Result<Replay> {
-        let Self { run, config, sources } = self;
+        let Self { mut run, config, sources } = self;
         let unlisted = unlisted(&config, &sources);
         let source = sources.open().await.map_err(|error| with_place(error, unlisted))?.quiet();
+        if let Some(was) = &run.files {
+            for session in &mut run.sessions {
+                let documents = &mut session.config.exclude.documents;
+                *documents =
+                    documents.iter().flat_map(|document| moved(document, was, &config, &source)).collect();
+            }
+        }
         let config = resolved_with(config, &source, run.trail.first());
         let mut replay = Replay { run, config, source };
         replay.join_sessions();
         Ok(replay)
     }
+}
+
+/// A document that a run leaves out, by the paths that its file has now: in each source that had the file in the listing
+/// `was`. Its path stays if none had it.
+fn moved(
+    document: &ExcludedDocument,
+    was: &Listing,
+    config: &Config,
+    source: &Source,
+) -> Vec<ExcludedDocument> {
+    let names = names(&config.sources);
+    let of_source = |(number, name): (usize, &String)| {
+        let nth = was.of_source(name, number).position(|file| file.path() == document.path)?;
+        let mut files = source.files().iter().filter(|file| file.source == number);
+        Some(ExcludedDocument { path: files.nth(nth)?.path().to_owned(), ..document.clone() })
+    };
+    let moved: Vec<_> = names.iter().enumerate().filter_map(of_source).collect();
+    if moved.is_empty() { vec![document.clone()] } else { moved }
 }
 
 /// Whether it is a local file that is not there, or something else is there.
@@ -206,12 +231,21 @@ fn as_of_a_run(error: Error, changes: Option<Changes>) -> Error {
                 false => changes.to_string(),
             };
             let are_added = !changes.added.is_empty();
+            let why = match changes.relocated.is_empty() {
+                true => "",
+                false => {
+                    "files of a store are known by its etags and cut otherwise than those of this machine, so a run's \
+                     files can move to another store with the same etags, or on this machine; "
+                }
+            };
             let remedy = match changes == (Changes { added: changes.added.clone(), ..Changes::default() }) {
                 true if are_added => "take away those that are new, or name the others",
                 _ if are_added => "put them back and take away those that are new, or say where they are",
                 _ => "put them back, or say where they are",
             };
-            format!("{key}: the files are not those that the run has read: {how}; {remedy}: --set {key}=…")
+            format!(
+                "{key}: the files are not those that the run has read: {how}; {why}{remedy}: --set {key}=…"
+            )
         }
         None => format!(
             "the run's batches cannot be made again: {field} was {saved:?}, and is {now:?}; set it back in the run's config"

@@ -15,6 +15,7 @@ use super::attempts::Attempts;
 use super::cache::{Cache, CacheKey};
 use super::hub::{self, Copy};
 use super::patient::{METADATA_HOSTS, root};
+use super::said::LATER;
 use super::url::without_queries;
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
@@ -282,9 +283,6 @@ fn is_forbidden(error: &object_store::Error) -> bool {
 
 /// How the library says with which status a server refused.
 const STATUS: &str = "Server returned non-2xx status code: ";
-
-/// What to do about a server in trouble.
-pub(super) const LATER: &str = "; try again later, or raise store.deadline";
 
 /// Why a server refuses a signed URL.
 const EXPIRED: &str = "the server refuses the URL's signature: it has expired, or is of another file; get a new URL of \

@@ -8,6 +8,9 @@ use super::odd_keys::unescaped;
 /// The most characters that are shown.
 const MOST: usize = 200;
 
+/// What to do about a server in trouble.
+pub(super) const LATER: &str = "; try again later, or raise store.deadline";
+
 /// The message in the body of a refusal; empty if there is none.
 pub(super) fn said(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);

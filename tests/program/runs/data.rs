@@ -207,6 +207,27 @@ fn a_corpus_that_has_moved_is_read_where_it_is() {
 }
 
 #[test]
+fn an_excluded_document_moves_with_its_corpus() {
+    let project = Project::new();
+    project.succeed(&["train", "run.toml", "--set", "exclude.documents=[{path=\"corpus/1.txt\", byte=0}]"]);
+    let found = |document: &str, more: &[&str]| {
+        let when = ["when", "run", "--json", "--document", document];
+        let output = project.program(&[&when[..], more].concat()).output().expect("it runs");
+        let found: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&output)));
+        (found["found"].clone(), found["reason"].clone())
+    };
+    let all = |more: &[&str]| ["0.txt:1", "1.txt:1", "1.txt:2"].map(|document| found(document, more));
+    let before = all(&[]);
+    assert!(before[1].1.as_str().is_some_and(|why| why.contains("exclude.documents")), "{before:?}");
+    std::fs::rename(project.path("corpus"), project.path("moved")).expect("moved");
+    let moved = ["--set", "source.0.paths=moved/*.txt"];
+    assert_eq!(all(&moved), before);
+    let (code, data) = data(&project, &[&["--check", "-n", "3"], &moved[..]].concat());
+    assert_eq!((code, &data["check"]["is_same"]), (Some(0), &json!(true)), "{data}");
+}
+
+#[test]
 fn what_is_gone_is_marked() {
     let project = trained();
     std::fs::remove_file(project.path("records.jsonl")).expect("removed");

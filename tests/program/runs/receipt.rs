@@ -102,6 +102,36 @@ fn a_server_is_looked_at_once() {
     );
 }
 
+#[test]
+fn files_of_a_server_can_move_to_another_one_and_not_to_this_machine() {
+    let (project, server) = of_a_server();
+    let check = ["report", "run", "--data", "--check"];
+    let paths = |lines: [&str; 2], records: &str| {
+        [format!("source.lines.paths={lines:?}"), format!("source.records.paths={records}")]
+    };
+    let moved = |[lines, records]: &[String; 2]| {
+        project.program(&check).args(["--set", lines, "--set", records]).output()
+    };
+    let here = moved(&paths(["corpus/0.txt", "corpus/1.txt"], "records.jsonl")).expect("it runs");
+    let (why, url) = (said(&here), server.url("corpus/0.txt"));
+    assert!(!here.status.success(), "{why}");
+    for part in [
+        &*format!(
+            "source.lines.paths: the files are not those that the run has read: in a store or on this machine, unlike now: {url}"
+        ),
+        "move to another store with the same etags",
+        "--set source.lines.paths=",
+    ] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    let names = ["corpus/0.txt", "corpus/1.txt", "records.jsonl"];
+    let other = Server::new(
+        names.map(|name| (name, Content::new(std::fs::read(project.path(name)).expect("a file")))),
+    );
+    let [first, second, records] = names.map(|name| other.url(name));
+    succeeded(&moved(&paths([&first, &second], &records)).expect("it runs"));
+}
+
 /// With this deadline each file is asked for once, and none after it was in vain.
 #[test]
 fn a_server_that_is_silent_is_waited_for_once() {

@@ -15,8 +15,8 @@ use super::env::Env;
 use super::name::{Repo, RepoKind, in_name};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
-use crate::store::remote::object::LATER;
 use crate::store::remote::patient::{patient, root};
+use crate::store::remote::said::LATER;
 use crate::store::remote::url::without_queries;
 
 /// The most redirects to a file's bytes.

@@ -20,8 +20,8 @@ use super::Hub;
 use super::cache::{Entry, Tree};
 use super::client::{Answer, Place, Refused};
 use super::name::{Repo, encoded};
-use crate::store::remote::object::LATER;
 use crate::store::remote::odd_keys::stand_in;
+use crate::store::remote::said::LATER;
 
 /// The name of the store in errors.
 const STORE: &str = "Hub";
