@@ -21,6 +21,7 @@ mod columns;
 mod csv;
 mod custom;
 pub(super) mod decode;
+mod footers;
 mod format;
 pub(super) mod mds;
 pub(super) mod records;

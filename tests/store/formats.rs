@@ -126,6 +126,25 @@ fn is_read_ahead(format: &str) {
     assert!(asked <= case.len() + slack, "{format}: {asked} bytes were asked for of {}", case.len());
 }
 
+/// All splits of a shard are read with one look at its head.
+#[test]
+fn the_head_of_a_shard_is_asked_for_once() {
+    let case = Case::new("mds");
+    let server = serve(&case.files);
+    let source = case.open(&server);
+    assert!(source.splits() > 3 * case.files.len());
+    assert_eq!(texts(&source, &LaneCursor::default()).len(), 60_000);
+    let mut heads: Vec<String> =
+        asked(&server).into_iter().filter(|(_, range)| range.start < 16).map(|(path, _)| path).collect();
+    heads.sort();
+    // The first of them is how the server says how long the file is.
+    let twice = case.files.iter().flat_map(|(name, _)| [name, name]);
+    assert!(
+        heads.iter().map(|path| path.rsplit('/').next()).eq(twice.map(|name| Some(&**name))),
+        "{heads:?}"
+    );
+}
+
 #[test]
 fn little_room_and_a_start_in_the_middle_change_nothing() {
     for format in ["parquet", "arrow", "mds", "zst"] {

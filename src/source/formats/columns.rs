@@ -24,7 +24,6 @@ mod absent;
 mod arrow;
 mod cell;
 mod filter;
-mod footers;
 mod json;
 mod messages;
 mod page;

@@ -2,15 +2,16 @@
 //!
 //! A shard begins with the number of its samples (u32; all numbers are little-endian), the offset of each sample and of
 //! the end, and a JSON description of the columns. A sample is the lengths of its columns that have no fixed length,
-//! and then the columns, one after the other. A place is the number of a sample, from 0. Held in memory: the offsets,
-//! and one sample. A directory of shards has an index that lists them.
+//! and then the columns, one after the other. A place is the number of a sample, from 0. Held in memory: the heads of open
+//! shards and of [some closed ones](super::footers), and one sample. A directory of shards has an index that lists them.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 
 use super::decode::{Bound, Text, utf8, value_in_json};
+use super::footers::Footers;
 use super::format::{Format, Opened, Unopened};
 use super::records::{Records, Stop, take_each};
 use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, write_text};
@@ -41,17 +42,22 @@ const MOST_DESCRIPTION: u64 = 1 << 20;
 const MOST_SAMPLES: u64 = 1 << 26;
 
 /// Which columns of the samples are documents.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Mds {
     wanted: Wanted,
     /// The columns that are read beside a document.
     values: Arc<[String]>,
     bound: Bound,
+    heads: Mutex<Footers<Head>>,
 }
 
 impl Mds {
     pub(crate) fn new(config: &SourceConfig, wanted: Wanted, values: Arc<[String]>) -> Self {
-        Self { wanted, values, bound: Bound::new(config) }
+        Self { wanted, values, bound: Bound::new(config), heads: Mutex::default() }
+    }
+
+    fn heads(&self) -> MutexGuard<'_, Footers<Head>> {
+        self.heads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -73,17 +79,19 @@ impl Format for Mds {
             return Ok(Laid { layout: Layout::Whole, held });
         }
         let split_size = split_size.bytes;
-        let starts = shard.samples.offsets.windows(2).zip(1_u64..);
+        let head = &shard.samples.head;
+        let starts = head.offsets.windows(2).zip(1_u64..);
         // A sample begins a split if it is the first after a multiple of the split size.
         let cuts =
             starts.filter(|(pair, _)| u64::from(pair[0]) / split_size < u64::from(pair[1]) / split_size);
         let samples = shard.samples.count();
         let places: Vec<u64> = cuts.map(|(_, number)| number).filter(|number| *number < samples).collect();
         let cuts = Cuts::new(places);
-        let head = 0..u64::from(shard.samples.offsets[0]);
+        let is_kept = self.heads().keep(shard.samples.content.path(), head, head.bytes());
+        let opening = if is_kept { 0..0 } else { 0..u64::from(head.offsets[0]) };
         // Offsets count in the text, which is stored elsewhere in a compressed shard.
         let layout = match shard.samples.content.len() {
-            Some(_) => Layout::Cuts(cuts.stored(head, |split| vec![shard.samples.between(split)])),
+            Some(_) => Layout::Cuts(cuts.stored(opening, |split| vec![shard.samples.between(split)])),
             None if cuts.places().is_empty() => Layout::Whole,
             None => Layout::Cuts(cuts),
         };
@@ -95,20 +103,37 @@ impl Format for Mds {
     }
 
     fn fields(&self, file: Unopened<'_>) -> Result<Vec<String>, Unread> {
-        let samples = Samples::open(file.stored()?)?;
+        let samples = self.samples(file.stored()?)?;
         let of = |wanted: &str| -> Vec<String> {
-            let columns = samples.names.iter().zip(&samples.encodings);
+            let columns = samples.head.names.iter().zip(&samples.head.encodings);
             columns.filter(|(_, encoding)| *encoding == wanted).map(|(name, _)| name.clone()).collect()
         };
         // Strings are likelier to be text than bytes are.
         let strings = of("str");
         Ok(if strings.is_empty() { of("bytes") } else { strings })
     }
+
+    fn index_bytes(&self) -> u64 {
+        self.heads().bytes()
+    }
 }
 
 impl Mds {
+    /// A shard whose head is read, unless it is known.
+    fn samples(&self, stored: Arc<dyn Stored>) -> Result<Samples, Unread> {
+        let known = self.heads().get(stored.path());
+        if let Some(head) = known {
+            // What is compressed is decompressed from its start.
+            let content = if head.is_plain { Content::plain(stored) } else { Content::open(stored)? };
+            return Ok(Samples { content, head });
+        }
+        let (content, head) = Head::read(stored)?;
+        let head = self.heads().add(content.path(), head);
+        Ok(Samples { content, head })
+    }
+
     fn open_shard(&self, stored: Arc<dyn Stored>) -> Result<Shard, Unread> {
-        let samples = Samples::open(stored)?;
+        let samples = self.samples(stored)?;
         let document = match &self.wanted {
             Wanted::Text(field) => text_column(field, &samples)?,
             Wanted::Record(wanted) => record_columns(wanted, &samples)?,
@@ -121,7 +146,9 @@ impl Mds {
 /// The column that a name leads to, and the rest of the name: a dotted one may lead into a column of JSON.
 fn column_at<'a>(name: &'a str, samples: &Samples) -> Result<(usize, Option<&'a str>)> {
     let (name, path) = match name.split_once('.') {
-        Some((column, path)) if !samples.names.iter().any(|column| column == name) => (column, Some(path)),
+        Some((column, path)) if !samples.head.names.iter().any(|column| column == name) => {
+            (column, Some(path))
+        }
         _ => (name, None),
     };
     Ok((samples.column(name)?, path))
@@ -133,7 +160,7 @@ fn value_column(name: &str, samples: &Samples) -> Result<Option<ValueColumn>> {
         Err(_) if is_partition(samples.content.path(), name) => return Ok(None),
         found => found?,
     };
-    let encoding = samples.encodings[column].as_str();
+    let encoding = samples.head.encodings[column].as_str();
     let path = match (encoding, path) {
         ("json", path) => Some(path.map_or_else(FieldPath::whole, FieldPath::new)),
         (_, None) => None,
@@ -150,7 +177,7 @@ fn value_column(name: &str, samples: &Samples) -> Result<Option<ValueColumn>> {
 /// The column of the text, and the path of the text within it.
 fn text_column(field: &str, samples: &Samples) -> Result<Columns> {
     let (column, path) = column_at(field, samples)?;
-    let (name, encoding) = (&samples.names[column], samples.encodings[column].as_str());
+    let (name, encoding) = (&samples.head.names[column], samples.head.encodings[column].as_str());
     let is_text = match path {
         None => matches!(encoding, "str" | "bytes"),
         Some(_) => encoding == "json",
@@ -165,13 +192,13 @@ fn text_column(field: &str, samples: &Samples) -> Result<Columns> {
 }
 
 fn record_columns(wanted: &[String], samples: &Samples) -> Result<Columns> {
-    let names = &samples.names;
+    let names = &samples.head.names;
     let columns = columns_of(wanted, |wanted| names.iter().position(|name| name == wanted));
     if columns.is_empty() {
         return Err(samples.refuse(&no_column(wanted, &listed(names))));
     }
     let column = |column: usize| {
-        let (name, encoding) = (&names[column], samples.encodings[column].as_str());
+        let (name, encoding) = (&names[column], samples.head.encodings[column].as_str());
         match encoding {
             "str" | "bytes" => Ok((column, name.clone(), false)),
             "json" => Ok((column, name.clone(), true)),
@@ -195,9 +222,18 @@ fn numbers(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks_exact(4).map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect()
 }
 
+/// An open shard.
 #[derive(Debug)]
 struct Samples {
     content: Content,
+    head: Arc<Head>,
+}
+
+/// What a shard says before its samples.
+#[derive(Debug)]
+struct Head {
+    /// Whether the shard is stored as it is.
+    is_plain: bool,
     /// Where each sample begins in the shard's text, and where the last one ends.
     offsets: Vec<u32>,
     /// The names, encodings and sizes of the columns.
@@ -206,9 +242,9 @@ struct Samples {
     sizes: Vec<Option<u64>>,
 }
 
-impl Samples {
-    /// Reads a shard's offsets and columns.
-    fn open(stored: Arc<dyn Stored>) -> Result<Self, Unread> {
+impl Head {
+    /// Opens a shard, and reads its offsets and columns.
+    fn read(stored: Arc<dyn Stored>) -> Result<(Content, Self), Unread> {
         let wrong =
             |what: &str| Unread::from(Problem::damage(format!("it is not a readable MDS shard: {what}")));
         let mut content = Content::open(stored)?;
@@ -234,7 +270,21 @@ impl Samples {
         if names.len() != encodings.len() || names.len() != sizes.len() {
             return Err(wrong("not all of its columns have a name, an encoding and a size"));
         }
-        Ok(Self { content, offsets, names, encodings, sizes })
+        let is_plain = content.is_plain();
+        Ok((content, Self { is_plain, offsets, names, encodings, sizes }))
+    }
+
+    /// About how much memory it takes, in bytes.
+    fn bytes(&self) -> u64 {
+        let columns = self.names.iter().chain(&self.encodings).map(|text| text.len() as u64 + 32);
+        4 * self.offsets.len() as u64 + columns.sum::<u64>()
+    }
+}
+
+impl Samples {
+    fn open(stored: Arc<dyn Stored>) -> Result<Self, Unread> {
+        let (content, head) = Head::read(stored)?;
+        Ok(Self { content, head: Arc::new(head) })
     }
 
     fn refuse(&self, what: &str) -> Error {
@@ -242,33 +292,34 @@ impl Samples {
     }
 
     fn column(&self, name: &str) -> Result<usize> {
-        self.names.iter().position(|column| column == name).ok_or_else(|| {
-            let there = listed(&self.names);
+        self.head.names.iter().position(|column| column == name).ok_or_else(|| {
+            let there = listed(&self.head.names);
             self.refuse(&format!("there is no column {name:?}; it has {there}; name one of them"))
         })
     }
 
     fn count(&self) -> u64 {
-        self.offsets.len() as u64 - 1
+        self.head.offsets.len() as u64 - 1
     }
 
     /// Where these samples are in the shard's text.
     fn between(&self, samples: Range<u64>) -> Range<u64> {
         let [start, end] =
-            [samples.start, samples.end].map(|number| self.offsets[number.min(self.count()) as usize]);
+            [samples.start, samples.end].map(|number| self.head.offsets[number.min(self.count()) as usize]);
         u64::from(start)..u64::from(end)
     }
 
     /// Reads a column of sample `number`: as much of it as `held` allows for its length, and its length.
     fn bytes(&mut self, number: u64, column: usize, held: impl FnOnce(u64) -> u64) -> Result<Text, Unread> {
-        let [start, end] = [number as usize, number as usize + 1].map(|index| u64::from(self.offsets[index]));
-        let open = self.sizes.iter().filter(|size| size.is_none()).count() as u64;
+        let [start, end] =
+            [number as usize, number as usize + 1].map(|index| u64::from(self.head.offsets[index]));
+        let open = self.head.sizes.iter().filter(|size| size.is_none()).count() as u64;
         if 4 * open > end - start {
             return Err(Problem::damage("the sample is shorter than the lengths of its columns").into());
         }
         let mut lengths = numbers(&self.read(start, 4 * open)?).into_iter().map(u64::from);
         let lengths: Vec<u64> =
-            self.sizes.iter().map(|size| size.or_else(|| lengths.next()).unwrap_or_default()).collect();
+            self.head.sizes.iter().map(|size| size.or_else(|| lengths.next()).unwrap_or_default()).collect();
         let whole = lengths.iter().try_fold(4 * open, |sum, length| sum.checked_add(*length));
         if whole != Some(end - start) {
             return Err(Problem::damage("the sample's columns are not as long as it is").into());
@@ -285,7 +336,7 @@ impl Samples {
         Ok(match (bytes, &of.path) {
             (Err(problem), _) => Some(FieldValue::Other(format!("damaged ({})", problem.what).into())),
             (Ok((_, len)), _) if bound.is_exceeded(len) => Some(FieldValue::TOO_LONG),
-            (Ok((bytes, _)), None) => Some(value::value(&self.encodings[of.column], &bytes)),
+            (Ok((bytes, _)), None) => Some(value::value(&self.head.encodings[of.column], &bytes)),
             (Ok((bytes, _)), Some(path)) => value_in_json(&bytes, path),
         })
     }

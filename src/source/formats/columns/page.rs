@@ -6,7 +6,7 @@
 use crate::store::Stored;
 
 /// The longest length of the first three fields, in bytes: each has a byte of type and a number of five.
-const HEAD_BYTES: usize = 18;
+pub(super) const HEAD_BYTES: usize = 18;
 
 /// A field that follows the one before it and is a 32-bit number.
 const NEXT_NUMBER: u8 = 0x15;

@@ -1,8 +1,9 @@
 //! Parquet: row groups are splits, or parts of splits where there are few. Only the wanted columns are read.
 //!
-//! Held in memory: one footer of each open file and of [some closed ones](super::footers), the pages under way, and one
-//! short batch of rows.
+//! Held in memory: one footer of each open file and of [some closed ones](crate::source::formats::footers), the pages under
+//! way, and the short batches of rows that the last reading has decoded.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, BufReader, Read};
 use std::ops::Range;
@@ -19,12 +20,12 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetStatisticsPolicy, RowG
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::SchemaDescriptor;
 
-use super::footers::Footers;
-use super::page::PageSize;
+use super::page::{HEAD_BYTES, PageSize};
 use super::parts::{cut_evenly, most_parts, parts, scaled};
 use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text};
 use crate::error::{Error, Result};
 use crate::source::cuts::Cuts;
+use crate::source::formats::footers::Footers;
 use crate::source::formats::format::{Candidate, Format, Opened, Unopened};
 use crate::source::formats::records::{Records, Stop};
 use crate::source::layout::{Laid, Layout};
@@ -42,6 +43,12 @@ const BATCH_BYTES: u64 = 128 << 10;
 /// The usual length of a page, in rows and in bytes, whichever is more.
 const PAGE_ROWS: u64 = 1024;
 const PAGE_BYTES: u64 = 1 << 20;
+
+/// The usual bound on a dictionary, in bytes.
+const LONGEST_DICTIONARY: usize = 1 << 20;
+
+/// About how much comes with a footer from a store, in bytes.
+const NEAR_FOOTER: u64 = 64 << 10;
 
 /// About how many splits of a source are open at once.
 const MOST_OPEN: u64 = 128;
@@ -254,18 +261,27 @@ impl fmt::Debug for ParquetTable {
 /// A row group that is being read.
 struct Open {
     reader: ParquetRecordBatchReader,
-    /// The decoded rows, if any, and the number of the first of them, or of the next row.
-    rows: Option<Rows>,
-    first: u64,
+    /// Decoded rows, each with the number of the first: those that reading may go back to, and the next ones.
+    batches: VecDeque<(u64, Rows)>,
+    /// The first row after the decoded ones.
+    decoded: u64,
     /// The first row of the group, and the first one after it.
     begin: u64,
     end: u64,
 }
 
 impl Open {
-    /// The first row after the decoded ones.
-    fn decoded(&self) -> u64 {
-        self.first + self.rows.as_ref().map_or(0, |rows| rows.len() as u64)
+    /// Whether row `row` is among the decoded ones, or the next one of the group.
+    fn reaches(&self, row: u64) -> bool {
+        let first = self.batches.front().map_or(self.decoded, |(first, _)| *first);
+        (first..=self.decoded).contains(&row) && row < self.end
+    }
+
+    /// Drops the decoded rows before `row`, as far as whole batches go.
+    fn forget_before(&mut self, row: u64) {
+        while self.batches.front().is_some_and(|(first, rows)| first + rows.len() as u64 <= row) {
+            self.batches.pop_front();
+        }
     }
 }
 
@@ -288,6 +304,18 @@ impl FirstPages {
             [column.num_values(), column.uncompressed_size(), column.compressed_size()]
                 .map(|n| u64::try_from(n).unwrap_or(0));
         let usual = |held_bytes: u64| PageSize { held: held_bytes, stored: scaled(held_bytes, held, stored) };
+        // In a store each look is a request, and this is one for both. A page near the footer came with that.
+        let both = column.dictionary_page_offset().and_then(|at| {
+            let [at, end] = [at, column.data_page_offset()].map(|at| u64::try_from(at).ok());
+            let (at, end) = (at?, end?);
+            let is_apart = !file.is_local() && end.saturating_add(NEAR_FOOTER) < file.len();
+            let len = usize::try_from(end.checked_sub(at)?).ok()?;
+            Some((at, len)).filter(|_| is_apart && len <= LONGEST_DICTIONARY)
+        });
+        if let Some((at, len)) = both {
+            // If it fails, so do the looks.
+            let _ = file.look_at(at, &mut vec![0; len + HEAD_BYTES]);
+        }
         // Looked at before the dictionary: it is nearer to the footer, which was read just now.
         let page = PageSize::look(file, column.data_page_offset());
         let dictionary = column.dictionary_page_offset().map_or(PageSize::default(), |at| {
@@ -370,16 +398,22 @@ impl ParquetTable {
             .with_offset(usize::try_from(skipped).map_err(|e| e.to_string())?)
             .build()
             .map_err(|e| e.to_string())?;
-        Ok(Open { reader, rows: None, first: begin + skipped, begin, end: footer.firsts[group + 1] })
+        Ok(Open {
+            reader,
+            batches: VecDeque::new(),
+            decoded: begin + skipped,
+            begin,
+            end: footer.firsts[group + 1],
+        })
     }
 
-    /// Makes sure that rows from `row` on are decoded. Going back a little costs nothing.
-    fn fill(&mut self, row: u64) -> Result<&Open, String> {
+    /// Decoded rows that have row `row`, and the number of the first of them.
+    fn fill(&mut self, row: u64) -> Result<&(u64, Rows), String> {
         let mut open = match self.open.take() {
-            Some(open) if (open.first..=open.decoded()).contains(&row) && row < open.end => open,
+            Some(open) if open.reaches(row) => open,
             _ => guarded(|| self.open_at(row))?,
         };
-        while open.decoded() <= row {
+        while open.decoded <= row {
             let batch: Option<RecordBatch> =
                 guarded(|| open.reader.next().transpose().map_err(|e| e.to_string()))?;
             let Some(batch) = batch else {
@@ -388,9 +422,14 @@ impl ParquetTable {
                     open.end - open.begin
                 ));
             };
-            (open.first, open.rows) = (open.decoded(), Some(guarded(|| self.columns.rows(&batch))?));
+            let rows = guarded(|| self.columns.rows(&batch))?;
+            let first = open.decoded;
+            open.decoded += rows.len() as u64;
+            open.batches.push_back((first, rows));
         }
-        Ok(self.open.insert(open))
+        let open = self.open.insert(open);
+        let behind = open.batches.partition_point(|(first, _)| *first <= row);
+        behind.checked_sub(1).map(|nth| &open.batches[nth]).ok_or_else(|| format!("row {row} is not decoded"))
     }
 }
 
@@ -400,13 +439,17 @@ impl Records for ParquetTable {
         let full = window.bytes.len() + room;
         let mut row = from;
         let mut batches = 0;
+        // Splits that are read side by side go back to where the next one has been read, and not before this place.
+        if let Some(open) = &mut self.open {
+            open.forget_before(from);
+        }
         while row < end {
             if batches == MOST_BATCHES {
                 return Ok(Stop::At(row));
             }
             batches += 1;
-            let open = match self.fill(row) {
-                Ok(open) => open,
+            let (first, rows) = match self.fill(row) {
+                Ok((first, rows)) => (*first, rows),
                 Err(what) => {
                     if let Some(failure) = self.chunks.failure() {
                         return Err(failure);
@@ -416,9 +459,8 @@ impl Records for ParquetTable {
                     return Ok(Stop::End);
                 }
             };
-            let Some(rows) = &open.rows else { break };
-            while row < open.decoded().min(end) {
-                rows.append((row - open.first) as usize, row, window);
+            while row < end.min(first + rows.len() as u64) {
+                rows.append((row - first) as usize, row, window);
                 row += 1;
                 if window.is_full() || window.bytes.len() >= full {
                     return Ok(self.stop(row, wanted));

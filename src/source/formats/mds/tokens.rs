@@ -41,7 +41,7 @@ impl TokenShard {
         let samples = Samples::open(Arc::new(Local::open(path, len)?))
             .map_err(|unread| refused(unread, path.display()))?;
         let column = samples.column(field)?;
-        let encoding = &samples.encodings[column];
+        let encoding = &samples.head.encodings[column];
         let encoding = Encoding::from_name(encoding, width).ok_or_else(|| {
             samples
                 .refuse(&format!("column {field:?} is {encoding} and not ids; name one of bytes or ndarray"))
