@@ -7,6 +7,7 @@ use super::conversation::{About, Conversation};
 use super::sentinels::{Owners, Place};
 use super::turns::Turn;
 use crate::config::Learn;
+use crate::document::Mask;
 
 /// Whether each message is learned from.
 pub(super) fn wanted(conversation: &Conversation, learn: &Learn) -> Vec<bool> {
@@ -113,31 +114,9 @@ pub(super) fn parts(conversation: &Conversation, wanted: &[bool]) -> (Vec<Place>
 }
 
 /// The union of ranges, sorted, without those of `masked`.
-pub(super) fn without(mut ranges: Vec<Range<usize>>, mut masked: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    ranges.retain(|range| !range.is_empty());
-    ranges.sort_unstable_by_key(|range| range.start);
-    masked.sort_unstable_by_key(|range| range.start);
-    let mut union: Vec<Range<usize>> = Vec::new();
-    for range in ranges {
-        match union.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => union.push(range),
-        }
-    }
-    let mut left = Vec::new();
-    for range in union {
-        let mut at = range.start;
-        for hole in masked.iter().filter(|hole| hole.start < range.end && hole.end > range.start) {
-            if at < hole.start {
-                left.push(at..hole.start);
-            }
-            at = at.max(hole.end);
-        }
-        if at < range.end {
-            left.push(at..range.end);
-        }
-    }
-    left
+pub(super) fn without(ranges: Vec<Range<usize>>, masked: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let (ranges, masked) = (Mask::union(ranges), Mask::union(masked));
+    ranges.masked().iter().flat_map(|range| masked.learned_in(range.clone())).collect()
 }
 
 pub(super) fn unknown() -> RenderError {
