@@ -19,8 +19,8 @@
 //! | `facts`, `record`, `places`, `describe` | the facts about a source that the rest of the crate asks for; single records, read again; where documents stand in files and epochs; descriptions of paths |
 //! | `listed` | the sources with their files, before any file is opened |
 //! | `reading` | a lane: from its splits to documents with their cursors |
-//! | `lane` | the part of a corpus that a stream reads |
-//! | `catalog` | paths, dataset directories, files and their splits, how splits are dealt, the hold-out |
+//! | `lane` | the part of a corpus that a stream reads: how splits are dealt |
+//! | `catalog` | paths, dataset directories, files and their splits, the hold-out |
 //! | `formats` | how documents lie in files: a file for each format, and the registry of them |
 //! | `layout` | how one file is cut into splits |
 //! | `content` | a file's text: plain, compressed, standard input |

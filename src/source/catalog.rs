@@ -13,13 +13,11 @@
 //! - `origin`: where the documents of a source come from
 //! - `samples`: a digest of the text of local files
 //! - `corpus`: the files, their formats, and the splits that they are cut into
-//! - `deal`: which splits of an epoch a lane reads, and in which order
 //! - `holdout`: which documents are kept for validation
 
 mod braces;
 pub(super) mod corpus;
 pub(super) mod dataset;
-pub(super) mod deal;
 pub(super) mod directory;
 pub(super) mod holdout;
 pub(super) mod origin;

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use super::Source;
-use super::catalog::deal::deal;
 use super::catalog::origin::Origin;
 use super::catalog::samples::{self, Samples};
 use super::formats::Opened;
@@ -67,7 +66,7 @@ impl Source {
     /// About how many stored bytes are dealt to each lane in the first epoch.
     pub(crate) fn dealt_bytes(&self, lane: Lane) -> Vec<u64> {
         let splits = self.corpus.splits(self.dealt.clone());
-        let dealt = |number| deal(splits.clone(), &Lane { lane: number, ..lane }, 0);
+        let dealt = |number| Lane { lane: number, ..lane }.deal(splits.clone(), 0);
         let bytes = |n| dealt(n).into_iter().map(|number| self.corpus.stored_len(number)).sum();
         (0..lane.lanes).map(bytes).collect()
     }

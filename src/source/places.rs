@@ -6,7 +6,6 @@ use std::io::{BufRead, BufReader};
 use std::ops::Range;
 
 use super::Source;
-use super::catalog::deal::{deal, dealt_to};
 use super::catalog::holdout::Holdout;
 use super::content::Content;
 use super::formats::Opened;
@@ -154,9 +153,8 @@ impl Source {
                 .map(|(lane, place)| EpochPlace { epoch, lane, order: Order::Documents(place) })
                 .collect());
         }
-        let (of, ordinal) = dealt_to(splits.clone(), number, &lane, epoch);
-        let lane = Lane { lane: of, ..lane };
-        let splits = deal(splits, &lane, epoch);
+        let (of, ordinal) = lane.dealt_to(splits.clone(), number, epoch);
+        let splits = Lane { lane: of, ..lane }.deal(splits, epoch);
         let interleave = if self.corpus.can_interleave(self.dealt.clone()) { lane.interleave } else { 1 };
         let dealt = Box::new(Dealt { source: self.clone(), splits, interleave });
         Ok(vec![EpochPlace { epoch, lane: of, order: Order::Splits { ordinal, byte, dealt } }])

@@ -24,7 +24,6 @@ use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
 use crate::shards::TokenCache;
 use crate::source::catalog::corpus::Corpus;
-use crate::source::catalog::deal::deal;
 use crate::source::formats::Opened;
 use crate::source::interleave::{self, DocumentKey};
 use crate::source::lane::Lane;
@@ -202,7 +201,7 @@ impl Reader {
             }
             if self.dealt != Some(self.at.epoch) {
                 let is_start = self.dealt.is_none();
-                self.deal = deal(self.splits.clone(), &self.lane, self.at.epoch);
+                self.deal = self.lane.deal(self.splits.clone(), self.at.epoch);
                 self.dealt = Some(self.at.epoch);
                 // The first epoch of a run is not news, and all lanes begin an epoch at about the same time.
                 if lane == 0 && self.at.epoch > 0 && !is_start {

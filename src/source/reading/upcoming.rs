@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use crate::shards::TokenCache;
 use crate::source::catalog::corpus::Corpus;
-use crate::source::catalog::deal::deal;
 use crate::source::interleave::{self, DocumentKey};
 use crate::source::lane::Lane;
 use crate::store::{Planned, ReadTurn};
@@ -52,7 +51,7 @@ impl Upcoming {
     }
 
     fn deal(&mut self, epoch: u64) {
-        self.deal = deal(self.splits.clone(), &self.lane, epoch);
+        self.deal = self.lane.deal(self.splits.clone(), epoch);
     }
 }
 

@@ -40,7 +40,7 @@ fn going_back_behind_a_setting_drops_it() {
     let project = Project::trained();
     project.succeed(&["train", "--resume", "run", "--set", "train.steps=30", "--set", "train.keep=9"]);
     let settings = std::fs::read_to_string(project.path("run/settings.jsonl")).expect("settings");
-    assert_eq!(settings, "{\"step\":20,\"set\":[\"train.keep=9\",\"train.steps=30\"]}\n");
+    assert_eq!(settings, "{\"step\":20,\"batch\":20,\"set\":[\"train.keep=9\",\"train.steps=30\"]}\n");
     project.succeed(&["train", "--resume", "run", "--set", "train.steps=40"]);
     let said = project.succeed(&["train", "--resume", "run", "--at", "20"]);
     assert!(said.contains("with train.keep=9, set at step 20"), "{said}");
@@ -59,7 +59,7 @@ fn going_back_behind_a_setting_drops_it() {
 #[test]
 fn a_damaged_setting_is_named() {
     let project = Project::trained();
-    std::fs::write(project.path("run/settings.jsonl"), "{\"step\":1}\n").expect("written");
+    std::fs::write(project.path("run/settings.jsonl"), "{\"step\":1,\"batch\":1}\n").expect("written");
     let said = project.fail(&["train", "--resume", "run"]);
     assert!(
         said.contains("settings.jsonl: line 1 is not one of a run's settings") && said.contains("`set`"),
@@ -78,7 +78,7 @@ fn what_is_written_into_the_runs_own_config_is_told_and_noted() {
     assert!(said.contains("with train.steps=25, which was written into the run's config.toml"), "{said}");
     assert_eq!(project.losses("run").len(), 25);
     let settings = std::fs::read_to_string(project.path("run/settings.jsonl")).expect("settings");
-    assert_eq!(settings, "{\"step\":20,\"set\":[\"train.steps=25\",\"train.keep=9\"]}\n");
+    assert_eq!(settings, "{\"step\":20,\"batch\":20,\"set\":[\"train.steps=25\",\"train.keep=9\"]}\n");
     // It is told once.
     let said = project.succeed(&["train", "--resume", "run", "--set", "train.steps=26"]);
     assert!(!said.contains("written into"), "{said}");
