@@ -26,8 +26,8 @@ The document is named as `inspect` names it: PATH:LINE, where LINE is the line t
 lines, LINE is the byte or row. PATH leads to a file, or is the end of its path if only one path ends so.
 
 Each place is a line: the step, counted from 1; the batch and the epoch, counted from 0; the row of the batch, and from
-where to where in it; and the source, if several read the file. Only the batches around the document are read again: the run's trail of cursors (cursors.jsonl,
-train.trail_every) tells where it was read. Without a trail, all batches are read.
+where to where in it; and the source, if several read the file. Only the batches around the document are read again: the
+run's trail of cursors (cursors.jsonl, train.trail_every) tells where it was read. Without a trail, all batches are read.
 
 Exit codes: 0 it was trained on, 3 it was not, and the output says why, 1 failed, 2 wrong usage, 141 the reader of the
 output is gone.";
