@@ -14,6 +14,7 @@
 //! a token. Otherwise it is rendered again for each question: what the template wrote itself, and where contents stand.
 
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -377,11 +378,16 @@ impl Setup<'_> {
 
     fn read(&self, path: &Path) -> Result<String> {
         let path = &*local(path)?;
-        let bytes = crate::bounded::read_any(path, MOST).map_err(|e| Error::io(path, "read", e))?;
-        String::from_utf8(bytes).map_err(|e| {
-            let byte = e.utf8_error().valid_up_to();
-            let problem = format!("{} is not UTF-8 at byte {byte}; name a file in Jinja", path.display());
+        let refused = |problem: String| {
+            let problem = format!("{problem}; name a file in Jinja");
             Error::config(format!("{}.chat.template", self.key), problem)
+        };
+        let bytes = crate::bounded::read_any(path, MOST).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => refused(format!("there is no file {}", path.display())),
+            _ => Error::io(path, "read", e),
+        })?;
+        String::from_utf8(bytes).map_err(|e| {
+            refused(format!("{} is not UTF-8 at byte {}", path.display(), e.utf8_error().valid_up_to()))
         })
     }
 

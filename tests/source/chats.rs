@@ -332,6 +332,7 @@ fn a_task_fits_its_source() {
         set(&mut config);
         config
     };
+    refused(with(|config| config.chat.template = Some("gone.jinja".into())), "chat.template");
     refused(with(|config| config.chat.date = Some("tomorrow".to_owned())), "chat.date");
     refused(with(|config| config.chat.learn = millstream::config::Learn::Roles(Vec::new())), "chat.learn");
     let learning = |roles: &[&str]| {
