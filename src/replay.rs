@@ -24,7 +24,7 @@ mod epochs;
 mod files;
 
 pub use epochs::Epochs;
-pub use files::{LONGEST_SILENCE, Listed, RunFiles, refused};
+pub use files::{LONGEST_SILENCE, Listed, RunFiles, excluded_documents, refused};
 
 /// What a run leaves that its batches follow from.
 #[derive(Clone, Debug)]

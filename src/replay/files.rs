@@ -1,9 +1,11 @@
 //! The files of a run as they are now. They are listed once, for whoever names them and for whoever reads them again.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 
 use super::{Replay, Run, Session};
 use crate::config::{Config, ExcludeConfig, ExcludedDocument, SourceKind, names};
+use crate::cursor::{Cursor, Event};
 use crate::error::{Error, Result};
 use crate::files::{Changes, File, Listing, Location};
 use crate::loader::{is_of_files, listing, resolved_with, stay_at_commits};
@@ -152,6 +154,24 @@ fn moved(
     };
     let moved: Vec<_> = names.iter().enumerate().filter_map(of_source).collect();
     if moved.is_empty() { vec![document.clone()] } else { moved }
+}
+
+/// The documents that the history of a cursor leaves out, by the paths that their files have now: those of the listing.
+pub fn excluded_documents(cursor: &Cursor, listing: &Listing, config: &Config) -> Vec<ExcludedDocument> {
+    let (names, mut all) = (names(&config.sources), BTreeSet::new());
+    for event in cursor.history() {
+        let Event::ExcludedDocuments { places, .. } = event else { continue };
+        for (name, places) in places {
+            let number = names.iter().position(|other| other == name).unwrap_or_default();
+            let files: Vec<File> = listing.of_source(name, number).collect();
+            let document = |(nth, byte): &(u32, u64)| {
+                let path = files.get(*nth as usize)?.path().to_owned();
+                Some(ExcludedDocument { path, byte: *byte })
+            };
+            all.extend(places.iter().filter_map(document));
+        }
+    }
+    all.into_iter().collect()
 }
 
 /// Whether it is a local file that is not there, or something else is there.

@@ -233,3 +233,27 @@ fn the_log_names_the_first_skipped_documents_for_each_reason() {
     }
     assert_eq!(said.matches("later ones like it are counted, not named").count(), 2, "{said}");
 }
+
+#[test]
+fn a_source_whose_filter_names_a_field_that_no_record_has_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let lines = "{\"text\": \"a line of text\", \"lang\": \"en\"}\n".repeat(50);
+    std::fs::write(directory.path().join("a.jsonl"), lines).expect("a file");
+    let source = |name: &str, filter: &str| {
+        serde_json::json!({
+            "name": name, "kind": "jsonl", "field": "text", "where": filter,
+            "paths": [directory.path().join("a.jsonl")],
+        })
+    };
+    let config = directory.path().join("run.json");
+    let content = serde_json::json!({
+        "source": [source("good", "lang = 'en'"), source("bad", "lnag = 'en'")],
+        "tokenizer": { "kind": "bytes" }, "pipeline": { "seq_len": 8, "lanes": 1, "epochs": 1 }
+    });
+    std::fs::write(&config, content.to_string()).expect("a config");
+    let output = run(&["digest", config.to_str().expect("text")]);
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("no record of source").count(), 1, "{said}");
+    assert!(said.contains("no record of source bad has the field"), "{said}");
+}

@@ -253,6 +253,7 @@ async fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Fail
                     return Err(replay::refused(error, was.as_ref(), &config).await.into());
                 }
             };
+        config.exclude.documents = replay::excluded_documents(loader.start(), &loader.listing(), &config);
         if is_finite(&config) && loader.next().await.transpose()?.is_none() {
             return Ok((config, loader.ledger(), None));
         }

@@ -32,7 +32,9 @@ fn key_value(text: &str) -> std::result::Result<String, String> {
 pub(super) fn moved_paths(text: &str) -> std::result::Result<String, String> {
     let setting = key_value(text)?;
     match setting.split_once('=').map(|(key, _)| key.trim()) {
-        Some(key) if key.starts_with("source.") && key.ends_with(".paths") => Ok(setting),
+        Some(key) if key.starts_with("source.") && (key.ends_with(".paths") || key.ends_with(".repo")) => {
+            Ok(setting)
+        }
         _ => Err("only the places of a run's files may be set, such as source.0.paths=moved/*.txt; all else is the \
                   run's"
             .to_owned()),

@@ -368,7 +368,10 @@ impl Dataset<'_> {
     fn by_name(&self, directory: &Path) -> Result<Vec<PathBuf>> {
         let mut files = self.directory.data_files(directory)?;
         if files.is_empty() {
-            let problem = format!("{} holds no data files; name a dataset's directory", directory.display());
+            let problem = format!(
+                "{} holds no data files; name a dataset's directory, or another subset",
+                directory.display()
+            );
             return Err(self.problem("paths", &problem));
         }
         files.sort_unstable();

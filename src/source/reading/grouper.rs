@@ -195,7 +195,7 @@ impl Grouper {
         match count {
             1 => tracing::warn!(
                 %path, line, byte, column = %name,
-                "column {name:?} is {what}: it is null in batches; name a field within it, or remove it from columns; \
+                "column {name:?} is {what}: it is null in batches; name a field within it if it has some, or remove it from columns; \
                  others like it are counted, and logged as debug messages"
             ),
             _ => {

@@ -177,7 +177,23 @@ impl Reader {
     /// The end of the lane.
     fn end(&self) -> Group {
         self.skipped.store(self.at.all_skipped(), Relaxed);
+        if let (0, 0, Some(problem)) = (self.at.documents, self.lane.lane, self.without_field())
+            && self.grouper.logs
+        {
+            tracing::warn!("{problem}");
+        }
         Group::empty(GroupEnd::End)
+    }
+
+    /// The problem that no record so far has a field that `where` names.
+    fn without_field(&self) -> Option<String> {
+        let (corpus, first) = (self.corpus(), self.splits.clone().next()?);
+        let field = *corpus.format(corpus.split(first).file).carried.unseen().first()?;
+        Some(format!(
+            "no record of source {} has the field {field:?} that its where names; correct the name; a text stands in \
+             single quotes",
+            corpus.source_name(first)
+        ))
     }
 
     /// Logs that an epoch begins. A small source has many, and most are not logged.
@@ -248,16 +264,11 @@ impl Reader {
     fn leave_epoch(&mut self) -> Result<()> {
         let empty = self.epoch_began == Some(self.at.documents);
         self.empty_epochs = if empty { self.empty_epochs + 1 } else { 0 };
-        if self.lane.epochs.is_none() && self.empty_epochs == MOST_WITHOUT_FIELD {
-            let file = self.corpus().split(self.splits.start).file;
-            if let [field, ..] = self.corpus().format(file).carried.unseen()[..] {
-                let problem = format!(
-                    "no record of source {} has the field {field:?} that its where names; correct the name; a text stands \
-                     in single quotes",
-                    self.corpus().source_name(self.splits.start)
-                );
-                return Err(Error::Corpus { problem });
-            }
+        if self.lane.epochs.is_none()
+            && self.empty_epochs == MOST_WITHOUT_FIELD
+            && let Some(problem) = self.without_field()
+        {
+            return Err(Error::Corpus { problem });
         }
         if self.lane.epochs.is_none() && self.empty_epochs == MOST_EMPTY_EPOCHS {
             let (lane, lanes) = (self.lane.lane, self.lane.lanes);
@@ -266,9 +277,10 @@ impl Reader {
                 None => format!("{} splits", self.deal.len()),
             };
             let problem = format!(
-                "{MOST_EMPTY_EPOCHS} whole epochs of lane {lane} of {lanes} ({read}) gave no document; look at \
-                 the files, source.where, mixture.weights, pipeline.holdout and what was skipped, or set fewer \
-                 pipeline.lanes"
+                "{MOST_EMPTY_EPOCHS} whole epochs of lane {lane} of {lanes} ({read}) of source {} gave no document; look \
+                 at the files, source.where, mixture.weights, pipeline.holdout and what was skipped, or set fewer \
+                 pipeline.lanes",
+                self.corpus().source_name(self.splits.start)
             );
             return Err(Error::Corpus { problem });
         }

@@ -373,8 +373,8 @@ fn an_endless_stream_of_nothing_ends() {
         assert!(seen.is_empty());
         assert_eq!(
             error.expect("an error").to_string(),
-            "64 whole epochs of lane 0 of 1 (1 splits) gave no document; look at the files, source.where, mixture.weights, \
-             pipeline.holdout and what was skipped, or set fewer pipeline.lanes"
+            "64 whole epochs of lane 0 of 1 (1 splits) of source 0 gave no document; look at the files, source.where, \
+             mixture.weights, pipeline.holdout and what was skipped, or set fewer pipeline.lanes"
         );
         let source = open(&SourceConfig { document: DocumentKind::File, ..corpus.lines() }).await;
         let holdout = Holdout { fraction: 1e-12, side: Side::HeldOut };

@@ -97,8 +97,9 @@ impl Client {
         url: &str,
         repo: &Repo,
     ) -> Result<(T, Option<String>)> {
-        let failed =
-            |said: String| Error::io(Path::new(&repo.to_string()), "ask the Hub for", io::Error::other(said));
+        let failed = |said: String| {
+            Error::io(Path::new(&repo.to_string()), "read from the Hub", io::Error::other(said))
+        };
         let (response, url) = self.followed(url).await.map_err(&failed)?;
         if !response.status().is_success() {
             return Err(failed(self.refusal(response, repo).await));

@@ -87,7 +87,7 @@ impl Repo {
             && revision.split('/').all(|part| !part.is_empty() && !part.starts_with('.'));
         if !is_id || !is_revision {
             let problem = format!(
-                "{name:?} is not a name on the Hub; write it as \"hf://datasets/OWNER/NAME/PATH\" or, for a model, \
+                "{name:?} is not a name on the Hub; write a repo as \"OWNER/NAME\", and a path as \"hf://datasets/OWNER/NAME/PATH\" or, for a model, \
                  \"hf://OWNER/NAME/PATH\", with @REVISION after NAME for another branch, tag or commit than main"
             );
             return Err(Error::config(key, problem));
