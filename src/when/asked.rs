@@ -135,7 +135,10 @@ fn files(source: &Source, path: &str) -> Result<Vec<u32>> {
     let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let leads_to =
         |file: &Path, path: &Path| path.file_name() == file.file_name() && whole(path) == whole(file);
-    let is_exact = |other: &Path| other.to_string_lossy() == path;
+    let is_exact = |other: &Path| {
+        let other = other.to_string_lossy();
+        other == path || without_commit(&other).is_some_and(|other| other == path)
+    };
     let ends_so = |other: &Path| Path::new(&*other.to_string_lossy()).ends_with(path);
     let rules: [&dyn Fn(&Path) -> bool; 3] = [&is_exact, &|other| leads_to(other, Path::new(path)), &ends_so];
     let found = rules.iter().map(|rule| all().map(|(_, path)| path).filter(|path| rule(path)).collect());
@@ -172,6 +175,13 @@ fn files(source: &Source, path: &str) -> Result<Vec<u32>> {
             listed(&paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>())
         ))),
     }
+}
+
+/// The name of a file on the Hub without the commit, as configs may name it.
+fn without_commit(path: &str) -> Option<String> {
+    let (repository, rest) = path.strip_prefix("hf://")?.split_once('@')?;
+    let (_, file) = rest.split_once('/')?;
+    Some(format!("hf://{repository}/{file}"))
 }
 
 /// Says that no document begins on this line, and which is the last one before it.

@@ -163,6 +163,25 @@ fn no_more_is_asked_for_than_there_is_room_for() {
     });
 }
 
+/// There is room for thousands.
+#[test]
+fn of_a_small_file_only_some_epochs_are_asked_for_ahead() {
+    const READ: usize = 300;
+    let files = files(&[1]);
+    let server = serve(&files);
+    let source = block_on(open_source(&remote(&server, &files), &StoreConfig { concurrency: 64, ..hasty() }));
+    let source = source.expect("it opens").with_budget(Budget::new(4 << 20));
+    server.requests();
+    block_on(async {
+        let endless = Lane { epochs: None, ..Lane::default() };
+        let documents = source.lane(endless, &LaneCursor::default()).take(READ);
+        assert_eq!(documents.try_collect::<Vec<_>>().await.expect("no error").len(), READ);
+    });
+    // What is read, a few steps ahead of it, and so many epochs.
+    let asked = server.requests().len();
+    assert!((READ..READ + 30).contains(&asked), "{asked} requests");
+}
+
 #[test]
 fn resuming_in_the_middle_asks_for_the_rest_once() {
     let files = files(&[20_000]);

@@ -33,6 +33,9 @@ const LEAST_LOOSE: u64 = 64 << 10;
 /// How many planned ranges are examined in one go. Those of local files are skipped.
 const MOST_PASSED: usize = 1024;
 
+/// How many epochs ahead are requested: of a small corpus, there would be room for hundreds.
+const MOST_EPOCHS: u64 = 16;
+
 /// The most pieces that wait, for each request that may be under way.
 const STOCK: usize = 4;
 
@@ -322,7 +325,8 @@ impl Ahead {
             let is_of_turn = self.rests.front().is_none_or(|rest| rest.of.turn == of.turn);
             let is_too_early =
                 !self.is_begun && self.queue.front().is_some_and(|piece| piece.of.turn != of.turn);
-            if !is_of_turn || is_too_early {
+            let is_too_far = self.is_begun && of.turn.epoch > self.at.epoch + MOST_EPOCHS;
+            if !is_of_turn || is_too_early || is_too_far {
                 self.peeked = Some(of);
                 break;
             }

@@ -30,3 +30,21 @@ fn init_writes_a_config_for_a_dataset() {
         );
     }
 }
+
+#[test]
+fn a_document_is_named_with_the_commit_or_without_it() {
+    let (world, commit) = World::with_stories(2, 50);
+    let run = world.home.path().join("run");
+    let more =
+        format!("[model]\nlayers = 1\nd_model = 16\nheads = 2\nd_ff = 16\n[train]\nsteps = 2\nout = {run:?}");
+    let config = world.config(&format!("{}{more}", ordered(&source(""))));
+    let output = world.command(&["train", &config]).output().expect("it runs");
+    assert!(output.status.success(), "{}", said(&output));
+    for of in [String::new(), format!("@{commit}")] {
+        let document = format!("hf://{STORIES}{of}/data/part-00.jsonl:1");
+        let when = ["when", run.to_str().expect("UTF-8"), "--document", &document];
+        let output = world.command(&when).output().expect("it runs");
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("step 1,"), "{output:?}");
+    }
+}
