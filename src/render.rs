@@ -51,6 +51,7 @@ mod turns;
 mod tests;
 
 pub(crate) use again::Again;
+pub(crate) use alpaca::IS_ALPACA;
 pub use chat_template::{ChatPrompt, ChatTemplate};
 pub(crate) use structure::REASONING as REASONING_TAGS;
 

@@ -4,8 +4,9 @@ use super::RenderError;
 use super::fields::{Entries, get, items, kind, take};
 use super::json::Json;
 
-/// The fields of Alpaca, and what tells it from other records.
+/// The fields of Alpaca, and those that tell it from other records.
 pub(super) const ALPACA: [&str; 3] = ["instruction", "input", "output"];
+pub(crate) const IS_ALPACA: [&str; 2] = ["instruction", "output"];
 
 fn message(role: &str, content: String) -> Json {
     Json::Object(vec![
@@ -16,7 +17,7 @@ fn message(role: &str, content: String) -> Json {
 
 /// The messages of a record in Alpaca's form; `None` if it is in another.
 pub(super) fn alpaca(record: &mut Entries) -> Result<Option<Vec<Json>>, RenderError> {
-    if !["instruction", "output"].iter().all(|name| get(record, name).is_some()) {
+    if !IS_ALPACA.iter().all(|name| get(record, name).is_some()) {
         return Ok(None);
     }
     let [instruction, input, output] = ALPACA.map(|name| match take(record, name) {

@@ -26,6 +26,7 @@ use crate::config::reading::did_you_mean;
 use crate::config::{Config, Contents, SourceConfig, SourceKind, StoreConfig, Task};
 use crate::error::{Error, Result};
 use crate::files::{Codec, is_text};
+use crate::render::IS_ALPACA;
 use crate::shards::{Manifest, ShardPlace};
 use crate::store::{Cancellable, FileOpener, Local, Stores};
 use crate::tasks::blocking;
@@ -128,9 +129,8 @@ pub struct RecordsFound {
 /// The usual names of the field with the messages of a conversation.
 const MESSAGES: [&str; 3] = ["messages", "conversations", "conversation"];
 
-/// The fields of a prompt with its completion, and those that tell a record in Alpaca's form.
+/// The fields of a prompt with its completion.
 const PAIR: [&str; 2] = ["prompt", "completion"];
-const ALPACA: [&str; 2] = ["instruction", "output"];
 
 impl Source {
     /// Returns the dotted names of the fields that may hold the text of a source, by its first file with records. It
@@ -144,8 +144,8 @@ impl Source {
     }
 
     /// Returns the task that the records of a source look made for, by its first file with records: those with messages,
-    /// or in Alpaca's form, are conversations, those with a prompt and a completion are completions. `None` for others. It ignores the config's
-    /// `field` and `task`.
+    /// or in Alpaca's form, are conversations, those with a prompt and a completion are completions. `None` for others.
+    /// It ignores the config's `field` and `task`.
     ///
     /// # Errors
     /// As [`open`](Source::open).
@@ -153,7 +153,7 @@ impl Source {
         if !config.kind.takes("chat") {
             return Ok(None);
         }
-        let names = MESSAGES.iter().chain(&PAIR).chain(&ALPACA).map(|name| (*name).to_owned());
+        let names = MESSAGES.iter().chain(&PAIR).chain(&IS_ALPACA).map(|name| (*name).to_owned());
         let wanted = Wanted::Record(names.collect());
         let (records, files, bytes) =
             look(config, wanted, |format, file| Ok(first_records(format, file)?)).await?;
@@ -162,7 +162,7 @@ impl Source {
             |names: [&str; 2]| records.iter().any(|record| names.iter().all(|name| !record[*name].is_null()));
         let (task, field) = match MESSAGES.into_iter().find(has_messages) {
             Some(name) => (Task::Chat, Some(name).filter(|name| *name != MESSAGES[0])),
-            None if has(ALPACA) => (Task::Chat, None),
+            None if has(IS_ALPACA) => (Task::Chat, None),
             None if has(PAIR) => (Task::Completion, None),
             None => return Ok(None),
         };

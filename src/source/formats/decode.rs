@@ -14,7 +14,7 @@ pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Problem> {
     std::str::from_utf8(bytes).map_err(|e| {
         let offset = e.valid_up_to();
         if let Some(kind) = SourceKind::of_signature(bytes) {
-            let what = format!("this is no text; the file begins as one of kind {kind} does");
+            let what = format!("the file looks like {kind}, not text");
             return Problem::new(offset, what, format!("set kind = \"{kind}\""));
         }
         let what = match bytes {

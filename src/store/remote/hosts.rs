@@ -19,7 +19,7 @@ struct Host {
     until: Option<Instant>,
     /// When it last gave an answer that was no trouble.
     answered: Option<Instant>,
-    /// When a request was last given up, and why.
+    /// When a request last failed for good, and why.
     dead: Option<(Instant, String)>,
 }
 
@@ -62,8 +62,8 @@ pub(super) fn answered(host: &str) {
     (host.answered, host.dead) = (Some(Instant::now()), None);
 }
 
-/// Notes that a request was given up, unless the server has answered another one since it began.
-pub(super) fn given_up(host: &str, began: Instant, reason: &str) {
+/// Notes that a request has failed for good, unless the server has answered another one since it began.
+pub(super) fn failed(host: &str, began: Instant, reason: &str) {
     let mut hosts = hosts();
     let host = hosts.entry(host.to_owned()).or_default();
     if host.answered.is_none_or(|answered| answered < began) {
@@ -79,11 +79,11 @@ mod tests {
     async fn a_server_that_gave_no_answer_is_left_alone_until_it_gives_one() {
         let (host, began) = ("dead.invalid:1", Instant::now());
         assert_eq!(wait(host).await, Ok(()));
-        given_up(host, began, "silence");
+        failed(host, began, "silence");
         assert_eq!(wait(host).await, Err("silence".to_owned()));
         answered(host);
         assert_eq!(wait(host).await, Ok(()));
-        given_up(host, began, "silence");
+        failed(host, began, "silence");
         assert_eq!(wait(host).await, Ok(()), "it has answered another request meanwhile");
     }
 }

@@ -127,7 +127,7 @@ impl Patient {
             };
             hosts::pause(&host, at_least);
             if !attempts.again(&url, &reason, at_least).await {
-                hosts::given_up(&host, began, &reason);
+                hosts::failed(&host, began, &reason);
                 return outcome;
             }
         }

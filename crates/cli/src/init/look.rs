@@ -44,10 +44,10 @@ pub(super) struct LeftOut {
 
 impl LeftOut {
     fn what(&self) -> String {
-        let files = count(self.files as u64, "file");
+        let files = self.files as u64;
         match &*self.extension {
-            "" => format!("{files} without an extension"),
-            extension => files.replacen(' ', &format!(" .{extension} "), 1),
+            "" => format!("{} without an extension", count(files, "file")),
+            extension => count(files, &format!(".{extension} file")),
         }
     }
 
@@ -219,11 +219,7 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Found> {
         let (plain, records) = found.parts.into_iter().partition(is_plain);
         found.parts = records;
         for Part { path, size, .. } in plain {
-            found.left_out.push(LeftOut {
-                extension: extension(&path),
-                files: size.files as usize,
-                problem: None,
-            });
+            found.leave_out(&extension(&path), size.files as usize, None);
         }
     }
     Ok(found)

@@ -49,16 +49,19 @@ impl Part {
         if kind == SourceKind::Huggingface {
             (config.subset, config.part) = (args.subset.clone(), args.part.clone());
         }
+        let path = path.to_owned();
         let why = match kind {
             SourceKind::Shards => "tokens of `millstream prepare`: no text is tokenized again".to_owned(),
             SourceKind::Text => String::new(),
             _ => match found(&config, args).await {
                 Some(found) => tasks(&mut config, found).to_owned(),
-                None => records(&mut config, path, args.field.as_deref()).await?,
+                None => {
+                    let (why, size) = records(&mut config, &path, args.field.as_deref()).await?;
+                    return Ok(Self { config, path, why, size });
+                }
             },
         };
-        let part = Self { config, path: path.to_owned(), why, size: Size::default() };
-        part.measured().await
+        Self { config, path, why, size: Size::default() }.measured().await
     }
 
     /// The same settings for these files.
@@ -119,7 +122,7 @@ async fn plain(config: &mut SourceConfig, path: &Path) -> Result<(String, Size)>
     Ok((why.to_owned(), Size { documents, ..size }))
 }
 
-/// What records look made for beside plain text, unless the text's field is given.
+/// The task that records look made for; `None` if that is plain text, or if the field with the text is named.
 async fn found(config: &SourceConfig, args: &InitArgs) -> Option<RecordsFound> {
     match args.field {
         None => Source::recognize_records(config).await.ok().flatten(),
@@ -138,8 +141,8 @@ fn tasks(config: &mut SourceConfig, found: RecordsFound) -> &'static str {
     }
 }
 
-/// Decides which field of records holds the text, and says which others there are.
-async fn records(config: &mut SourceConfig, path: &Path, wanted: Option<&str>) -> Result<String> {
+/// Decides which field of records holds the text, says which others there are, and measures the text.
+async fn records(config: &mut SourceConfig, path: &Path, wanted: Option<&str>) -> Result<(String, Size)> {
     let mut names = match (Source::fields(config).await, wanted) {
         (names, None) => names?,
         // Errors of other fields do not matter.
@@ -155,12 +158,9 @@ async fn records(config: &mut SourceConfig, path: &Path, wanted: Option<&str>) -
         Some(wanted) => Some(wanted.to_owned()),
         None => field(config, &mut names).await,
     };
-    let documents = match config.field {
-        Some(_) => size(config).await?.documents,
-        None => 0,
-    };
-    if documents == 0 {
-        // A record that cannot be read says more than that there is no text.
+    let all = if config.field.is_some() { size(config).await? } else { Size::default() };
+    if all.documents == 0 {
+        // The error of a record that cannot be read says more.
         let field = wanted.map(str::to_owned).or_else(|| names.first().cloned());
         if let Some(field) = field.filter(|field| names.contains(field)) {
             size(&SourceConfig { field: Some(field), on_error: OnError::Fail, ..config.clone() }).await?;
@@ -183,10 +183,11 @@ async fn records(config: &mut SourceConfig, path: &Path, wanted: Option<&str>) -
         return Err(Error::Corpus { problem });
     }
     names.retain(|name| Some(name) != config.field.as_ref());
-    Ok(match &names[..] {
+    let why = match &names[..] {
         [] => "the only field with text".to_owned(),
         others => format!("other fields: {}", others.join(", ")),
-    })
+    };
+    Ok((why, all))
 }
 
 /// The field that holds the text: one with a usual name, or else the one with the longest text.

@@ -121,7 +121,7 @@ fn source(parts: &[Part], number: usize) -> String {
 }
 
 /// Whether a template renders the records of a source.
-pub(super) fn has_records(config: &SourceConfig) -> bool {
+fn has_records(config: &SourceConfig) -> bool {
     matches!(config.task, Task::Chat | Task::Completion)
 }
 

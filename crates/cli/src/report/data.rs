@@ -149,18 +149,22 @@ impl Receipt {
         };
         drop(slow);
         let slow = progress::slow("reading the ends of the epochs");
-        let replay = files.open().await;
+        // Of files that have changed, only a check says more.
+        let replay = match changes.is_none() || places.is_some() {
+            true => Some(files.open().await),
+            false => None,
+        };
         let epochs = match &replay {
-            Ok(replay) if changes.is_none() => replay.epochs(&cursor).await.ok(),
+            Some(Ok(replay)) if changes.is_none() => replay.epochs(&cursor).await.ok(),
             _ => None,
         };
         drop(slow);
         let epochs = epochs.unwrap_or_else(|| Epochs::at_least(&cursor));
-        let check = match places {
-            Some(places) => {
+        let check = match (places, replay) {
+            (Some(places), Some(replay)) => {
                 Some(Check::make(replay, cursor.batch(), &excluded, places, changes.as_deref()).await?)
             }
-            None => None,
+            _ => None,
         };
         Ok(Self {
             run: name,
