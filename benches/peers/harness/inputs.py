@@ -14,6 +14,7 @@ from .plan import Plan
 
 EOS = "<|endoftext|>"
 SEQ_LEN, BATCH_SIZE, WINDOW, WORKERS, SEED, VOCABULARY = 1024, 16, 10_000, 2, 42, 16_384
+LANES = 16
 
 CONFIG = """\
 seed = {seed}
@@ -27,6 +28,7 @@ eos = "{eos}"
 
 [pipeline]
 epochs = 1
+lanes = {lanes}
 window = {window}
 seq_len = {seq_len}
 batch_size = {batch_size}
@@ -105,7 +107,9 @@ def config(path, source, tokenizer):
                 source=source,
                 tokenizer=tokenizer,
                 eos=EOS,
-                window=WINDOW,
+                lanes=LANES,
+                # Each lane has a window of its own: together they hold as many documents as the others' one.
+                window=WINDOW // LANES,
                 seq_len=SEQ_LEN,
                 batch_size=BATCH_SIZE,
                 workers=WORKERS,
