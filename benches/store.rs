@@ -3,10 +3,12 @@
 //!     cargo bench -- store
 //!     cargo bench -- store shards
 //!
-//! For each latency it prints how long the first batch took, how fast the batches behind the first tenth came, and how
-//! many requests there were. Small files, of 64 KiB, are read twice: with as many requests under way as is the default,
-//! and with 512. Token shards are read beside `object_store` alone, and beside the same shards on disk.
+//! For each latency it prints how long the first batch took, how fast an epoch came, how many requests there were, and
+//! how fast `object_store` alone is: the same ranges, requested again in their order, as many at once. Small files, of
+//! 64 KiB, are read twice: with as many requests under way as is the default, and with 512. Token shards are also
+//! compared with the same shards on disk.
 
+mod alone;
 mod shards;
 
 use std::sync::Arc;
@@ -55,11 +57,17 @@ pub(crate) fn run(options: &Options, is_trial: bool) -> Result<()> {
         for latency in [0, 50, 200] {
             *server.state.latency.lock().expect("no panic") = Duration::from_millis(latency);
             server.requests();
-            let (first, rate) = corpus.measure(&server)?;
-            let requests = server.requests().len();
-            let (first, rate, name) = (first.as_secs_f64() * 1e3, rate / 1e6, corpus.name);
+            let config = corpus.config(&server);
+            let (first, ours) = runtime().block_on(epoch(&config))?;
+            let requests = alone::ranges(&server);
+            let alone = runtime().block_on(alone::replayed(&server, &requests, config.store.concurrency));
+            let fetched: u64 = requests.iter().map(|(_, range)| range.end - range.start).sum();
+            let (rate, requests) = (fetched as f64 / ours.as_secs_f64() / 1e6, requests.len());
+            let share = 100.0 * alone.as_secs_f64() / ours.as_secs_f64();
+            let (first, name) = (first.as_secs_f64() * 1e3, corpus.name);
             println!(
-                "{name:12} {latency:4} ms latency: first batch {first:7.0} ms, then {rate:7.1} MB/s, {requests:6} requests"
+                "{name:12} {latency:4} ms latency: first batch {first:5.0} ms, {rate:6.1} MB/s, {requests:5} requests, \
+                 {share:3.0}% of object_store alone"
             );
         }
     }
@@ -86,8 +94,7 @@ impl Corpus {
         Server::new((0..self.files).map(|file| (format!("{file}"), Content::new(content.clone()))))
     }
 
-    /// The time to the first batch, and the bytes of text a second from the tenth part of the corpus on.
-    fn measure(&self, server: &Server) -> Result<(Duration, f64)> {
+    fn config(&self, server: &Server) -> Config {
         let paths = (0..self.files).map(|file| server.url(&format!("{file}"))).collect();
         let field = (self.kind == SourceKind::Parquet).then(|| "text".to_owned());
         let source = SourceConfig { kind: self.kind, paths, field, ..SourceConfig::default() };
@@ -97,22 +104,17 @@ impl Corpus {
         if self.concurrency > 0 {
             config.store.concurrency = self.concurrency;
         }
-        runtime().block_on(async {
-            let mut loader = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer)).open().await?;
-            let began = Instant::now();
-            let (mut first, mut read, mut from) = (None, 0, None);
-            let total: u64 =
-                server.state.files.lock().expect("no panic").values().map(|it| it.bytes.len() as u64).sum();
-            while let Some(batch) = loader.try_next().await? {
-                first.get_or_insert_with(|| began.elapsed());
-                read += batch.text_bytes();
-                if read > total / 10 {
-                    from.get_or_insert_with(|| (Instant::now(), read));
-                }
-            }
-            let (since, before) = from.unwrap_or((began, 0));
-            let rate = (read - before) as f64 / since.elapsed().as_secs_f64();
-            Ok((first.unwrap_or_default(), rate))
-        })
+        config
     }
+}
+
+/// The time to the first batch and to the end, once the loader is open.
+async fn epoch(config: &Config) -> Result<(Duration, Duration)> {
+    let mut loader = Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer)).open().await?;
+    let began = Instant::now();
+    let mut first = None;
+    while loader.try_next().await?.is_some() {
+        first.get_or_insert_with(|| began.elapsed());
+    }
+    Ok((first.unwrap_or_default(), began.elapsed()))
 }

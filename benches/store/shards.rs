@@ -1,23 +1,18 @@
-//! Token shards on a server, beside `object_store` alone: the ranges that one epoch requested, requested again in their
-//! order, as many at once. Then with a cache that has everything, beside the same shards on disk. Last with all documents
+//! Token shards on a server, beside `object_store` alone. Then with a cache that has everything, beside the same shards on disk. Last with all documents
 //! shuffled together, beside windows: in the store, and on disk.
 
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::TryStreamExt;
 use millstream::config::{Config, ShuffleRule, SourceConfig, TokenizerConfig};
 use millstream::prepare::prepare;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Loader, Result};
-use object_store::http::HttpBuilder;
-use object_store::{ClientOptions, ObjectStore, ObjectStoreExt};
 
-use super::LINE;
+use super::{LINE, alone};
 use crate::common::{median, runtime, serve};
-use crate::server::{Request, Server};
 
 /// How often each pair is measured; the median counts.
 pub(crate) const ROUNDS: usize = 5;
@@ -42,9 +37,9 @@ pub(crate) fn compare(bytes: usize, rounds: usize) -> Result<()> {
             let far = config(server.url("corpus"));
             server.requests();
             let ours = runtime.block_on(epoch(&far, usize::MAX))?;
-            let ranges = ranges(&server);
+            let ranges = alone::ranges(&server);
             let fetched: u64 = ranges.iter().map(|(_, range)| range.end - range.start).sum();
-            let alone = runtime.block_on(replayed(&server, &ranges, far.store.concurrency));
+            let alone = runtime.block_on(alone::replayed(&server, &ranges, far.store.concurrency));
             let rate = |time: Duration| fetched as f64 / time.as_secs_f64() / 1e6;
             println!(
                 "shards       {latency:4} ms latency: {:7.1} MB/s, object_store alone {:7.1} MB/s, {:6} requests",
@@ -108,30 +103,4 @@ async fn epoch(config: &Config, batches: usize) -> Result<Duration> {
         left -= 1;
     }
     Ok(began.elapsed())
-}
-
-/// The ranges of segments that were requested, in order.
-fn ranges(server: &Server) -> Vec<(String, Range<u64>)> {
-    let of = |request: Request| {
-        let (from, to) = request.range(usize::MAX)?;
-        Some((request.path, from as u64..to as u64))
-    };
-    let all = server.requests().into_iter().filter(|request| request.path.ends_with(".tokens"));
-    all.filter_map(of).filter(|(_, range)| range.end - range.start > 1).collect()
-}
-
-/// How long `object_store` alone takes for the same ranges.
-async fn replayed(server: &Server, ranges: &[(String, Range<u64>)], concurrency: usize) -> Duration {
-    let options = ClientOptions::new().with_allow_http(true);
-    let builder = HttpBuilder::new().with_url(server.url("")).with_client_options(options);
-    let store: Arc<dyn ObjectStore> = Arc::new(builder.build().expect("a client"));
-    let began = Instant::now();
-    let gets = ranges.iter().map(|(path, range)| {
-        let (store, path, range) = (store.clone(), path.trim_start_matches('/').to_owned(), range.clone());
-        tokio::spawn(async move { store.get_range(&path.into(), range).await.expect("bytes").len() })
-    });
-    let got =
-        stream::iter(gets).buffer_unordered(concurrency).try_fold(0, async |sum, len| Ok(sum + len)).await;
-    assert!(got.expect("no panic") > 0);
-    began.elapsed()
 }
