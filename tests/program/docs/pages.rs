@@ -14,6 +14,8 @@ pub(crate) struct Page {
     pub(crate) name: String,
     pub(crate) blocks: Vec<Block>,
     pub(crate) links: Vec<(PageLine, String)>,
+    /// What stands in the text as code.
+    pub(crate) codes: Vec<(PageLine, String)>,
     /// The headings, as links name them.
     pub(crate) anchors: Vec<String>,
 }
@@ -83,7 +85,8 @@ impl Page {
     }
 
     pub(crate) fn parse(name: String, text: &str) -> Self {
-        let (mut blocks, mut links, mut anchors) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut blocks, mut links, mut codes, mut anchors) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut heading: Option<String> = None;
         let mut block: Option<Block> = None;
         for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
@@ -105,17 +108,20 @@ impl Page {
                 Event::End(TagEnd::Heading(_)) => {
                     anchors.extend(heading.take().map(|heading| anchor(&heading, &anchors)));
                 }
-                Event::Text(part) | Event::Code(part) => {
+                Event::Text(ref part) | Event::Code(ref part) => {
+                    if let Event::Code(_) = event {
+                        codes.push((place(line), part.to_string()));
+                    }
                     if let Some(block) = &mut block {
-                        block.text += &part;
+                        block.text += part;
                     } else if let Some(heading) = &mut heading {
-                        *heading += &part;
+                        *heading += part;
                     }
                 }
                 _ => {}
             }
         }
-        Self { name, blocks, links, anchors }
+        Self { name, blocks, links, codes, anchors }
     }
 }
 
