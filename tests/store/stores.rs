@@ -94,6 +94,11 @@ fn s3_is_read_as_files_on_disk_are() {
         "no file matches \"s3://corpus/x/*.txt\"; set source.0.paths to the corpus's files, such as \"corpus/**/*.txt\""
     );
     assert_eq!(
+        said("s3://corpus/d/*.csv"),
+        "no file matches \"s3://corpus/d/*.csv\"; there are \"d/e/\", \"d/.hidden ~ü.txt\", \"d/000.txt\", \"d/001.txt\", \
+         \"d/002.txt\", \"d/003.txt\": set source.0.paths to the corpus's files among them"
+    );
+    assert_eq!(
         said("s3://corpus/d/e"),
         "\"s3://corpus/d/e\" is a directory; set source.0.paths to the files in it, such as \"s3://corpus/d/e/**/*.txt\""
     );

@@ -20,6 +20,9 @@ use crate::tasks::Task;
 /// The characters that make a path a glob.
 const GLOB: [char; 3] = ['*', '?', '['];
 
+/// How many files are named if a pattern matches none of them.
+const NAMED: usize = 8;
+
 impl Stores {
     /// Returns the files that `pattern`, a URL, matches, in any order; there may be none. Setting `key` names
     /// the pattern.
@@ -84,10 +87,13 @@ async fn glob(key: &str, pattern: &str, url: &Url<'_>, client: &dyn ObjectStore)
         .map_or(("", url.path), |(directory, _)| (directory, &url.path[directory.len() + 1..]));
     let under = location(Path::new(pattern), &Url { path: directory, ..*url })?;
     let refused = |error: object_store::Error| refusal(Path::new(pattern), false, "list the files", &error);
-    let found: Vec<ObjectMeta> = match names.contains('/') || names.contains("**") {
-        true => client.list(Some(&under)).try_collect().await.map_err(refused)?,
+    let (found, directories): (Vec<ObjectMeta>, _) = match names.contains('/') || names.contains("**") {
+        true => (client.list(Some(&under)).try_collect().await.map_err(refused)?, Vec::new()),
         // Only this directory, without those below it.
-        false => client.list_with_delimiter(Some(&under)).await.map_err(refused)?.objects,
+        false => {
+            let listed = client.list_with_delimiter(Some(&under)).await.map_err(refused)?;
+            (listed.objects, listed.common_prefixes)
+        }
     };
     // As on disk, only directories match a pattern that ends with a slash.
     let is_wanted = |key: &str| !url.path.ends_with('/') && matcher.matches_with(key, GLOB_RULES);
@@ -103,12 +109,33 @@ async fn glob(key: &str, pattern: &str, url: &Url<'_>, client: &dyn ObjectStore)
     }
     drop(odd);
     let url_of = |meta: &ObjectMeta| format!("{}/{}", url.root(), meta.location);
-    Ok(found
+    let wanted: Vec<Listed> = found
         .iter()
         .filter(is_match)
         .filter(|meta| odd_key(meta.location.as_ref()).is_none())
         .map(|meta| listed(url_of(meta), meta))
-        .collect())
+        .collect();
+    if wanted.is_empty() && !(found.is_empty() && directories.is_empty()) {
+        let directories = directories.iter().map(|directory| format!("{directory}/"));
+        let there: Vec<String> =
+            directories.chain(found.iter().map(|meta| meta.location.to_string())).collect();
+        return Err(matches_none(key, pattern, &there));
+    }
+    Ok(wanted)
+}
+
+/// The error for a pattern that matches none of the files and directories that are there.
+fn matches_none(key: &str, pattern: &str, there: &[String]) -> Error {
+    let more = match there.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named: Vec<String> = there.iter().take(NAMED).map(|name| format!("{name:?}")).collect();
+    let problem = format!(
+        "no file matches {pattern:?}; there are {}{more}: set {key} to the corpus's files among them",
+        named.join(", ")
+    );
+    Error::Corpus { problem }
 }
 
 pub(super) fn listed(url: String, meta: &ObjectMeta) -> Listed {

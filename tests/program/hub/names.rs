@@ -32,6 +32,19 @@ fn init_writes_a_config_for_a_dataset() {
 }
 
 #[test]
+fn a_pattern_that_matches_nothing_names_what_is_there() {
+    let (world, commit) = World::with_stories(20, 5);
+    let config =
+        format!("[[source]]\nkind = \"jsonl\"\nfield = \"text\"\npaths = [\"hf://{STORIES}/**/*.json\"]\n");
+    let output = world.command(&["check", &world.config(&config)]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let said = said(&output);
+    for what in [&commit, "data/part-00.jsonl", "more: set source.0.paths to"] {
+        assert!(said.contains(what), "{what}: {said}");
+    }
+}
+
+#[test]
 fn a_document_is_named_with_the_commit_or_without_it() {
     let (world, commit) = World::with_stories(2, 50);
     let run = world.home.path().join("run");
