@@ -20,9 +20,9 @@ fn write(mut out: impl std::io::Write, bytes: &[u8]) -> Result<()> {
 }
 
 #[cfg(unix)]
-pub(super) use unix::hear;
-#[cfg(unix)]
 use unix::write;
+#[cfg(unix)]
+pub(super) use unix::{hear, hear_of_it};
 
 #[cfg(unix)]
 mod unix {
@@ -55,6 +55,11 @@ mod unix {
     /// Lets `signal` end the wait for readers. Its other handlers stay.
     pub(crate) fn hear(signal: i32) -> Result<()> {
         signal_hook::flag::register(signal, ASKED.clone()).map(drop)
+    }
+
+    /// The program was asked to stop.
+    pub(crate) fn hear_of_it() {
+        ASKED.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn write(mut out: impl Write + AsFd, bytes: &[u8]) -> Result<()> {

@@ -35,6 +35,8 @@ impl Requests {
             let first = select(self.asked.next(), self.hung_up.next()).await;
             matches!(first, futures::future::Either::Left(_))
         };
+        #[cfg(unix)]
+        output::hear_of_it();
     }
 
     /// Ready on a second request, after the first. SIGHUP does not count: the system, the shell and the session's manager
@@ -116,9 +118,11 @@ pub(super) fn flag(requested: impl Future<Output = ()> + Send + 'static) -> Arc<
 fn requests() -> io::Result<Requests> {
     use tokio::signal::unix::{SignalKind, signal};
     use tokio_stream::wrappers::SignalStream;
+    // In this order, so that a signal in between is not lost: whoever hears of it tells the output.
     let caught = |kind: SignalKind| {
+        let heard = SignalStream::new(signal(kind)?).boxed();
         output::hear(kind.as_raw_value())?;
-        Ok::<_, io::Error>(SignalStream::new(signal(kind)?).boxed())
+        Ok::<_, io::Error>(heard)
     };
     // Asked before SIGHUP is caught. A program under `nohup` goes on without its terminal.
     let hung_up = match hang_ups_end_it() {
