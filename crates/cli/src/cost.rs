@@ -1,7 +1,5 @@
 //! What training costs, in words.
 
-use millstream_train::config::Precision;
-
 /// A rate of floating-point operations, and its share of the device's peak if that is known.
 pub(super) fn speed(flops_per_second: f64, mfu: Option<f64>) -> String {
     let rate = operations(flops_per_second) + "/s";
@@ -20,10 +18,6 @@ pub(super) fn parameters(count: f64) -> String {
     let units = [(1e9, "B"), (1e6, "M")];
     let (unit, name) = units.into_iter().find(|(unit, _)| count >= *unit).unwrap_or((1e3, "k"));
     format!("{:.1} {name}", count / unit)
-}
-
-pub(super) fn precision(precision: Precision) -> String {
-    format!("{precision:?}").to_lowercase()
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::words::count;
+use super::words::{count, toml_of};
 use super::{print_json, print_line, print_written};
-use millstream::cursor::SourceState;
+use millstream::cursor::{Event, SourceState};
 use millstream::{Cursor, Result};
 
 pub(super) const HELP: &str = "\
@@ -44,7 +44,7 @@ struct Shown {
     known_lanes: Vec<usize>,
     digest: String,
     sources: Vec<ShownSource>,
-    history: Vec<millstream::cursor::Event>,
+    history: Vec<Event>,
 }
 
 #[derive(Serialize)]
@@ -115,25 +115,22 @@ impl Shown {
             )
         };
         let sources = sources.iter().map(source);
-        let history = history.iter().map(|event| format!("  {}", describe(event)));
+        let history = history.iter().map(|event| format!("  {}", change(event).join(": ")));
         [first].into_iter().chain(sources).chain(history).collect::<Vec<_>>().join("\n")
     }
 }
 
-fn describe(event: &millstream::cursor::Event) -> String {
-    use millstream::cursor::Event;
+/// When a stream was changed, and the setting that did.
+pub(super) fn change(event: &Event) -> [String; 2] {
     match event {
         Event::Weights { batch, row, shares } => {
-            let shares: Vec<String> = shares.iter().map(|(name, share)| format!("{name} {share}")).collect();
-            format!("from batch {batch} (row {row}) on: {}", shares.join(", "))
+            [format!("from batch {batch} (row {row}) on"), format!("weights = {}", toml_of(shares))]
         }
-        Event::ExcludedBatches { from, to } => format!("batches {from}..{to} excluded"),
+        Event::ExcludedBatches { from, to } => {
+            [format!("batches {from} to {}", to - 1), format!("exclude.batches = [[{from}, {to}]]")]
+        }
         Event::ExcludedDocuments { batch, documents, .. } => {
-            let documents: Vec<String> = documents
-                .iter()
-                .map(|document| format!("{} at byte {}", document.path.display(), document.byte))
-                .collect();
-            format!("from batch {batch} on without {}", documents.join(", "))
+            [format!("from batch {batch} on"), format!("exclude.documents = {}", toml_of(documents))]
         }
     }
 }

@@ -11,21 +11,18 @@ use serde_json::json;
 use super::words::{bytes, count};
 use super::{RunConfig, hint, print_json, print_line, print_text, progress};
 use millstream::atomic::{self, create_atomically, write_atomically};
-use millstream::config::{Task, TokenizerConfig};
+use millstream::config::Task;
 use millstream::render::ChatTemplate;
 use millstream::{Error, Result};
 
-mod ids;
 mod look;
 mod measure;
 mod part;
-mod plan;
 mod text;
+mod tokenizer;
 
-use look::{Found, LeftOut};
+use look::Found;
 use measure::Size;
-use part::Part;
-use text::Ids;
 
 pub(super) const HELP: &str = "\
 Example: a config for all text below a directory
@@ -78,21 +75,22 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
         check_target(output, args.force)?;
     }
     let slow = progress::slow("looking at the files");
-    let Found { parts, left_out } = look::look(&args).await.map_err(by_option)?;
-    let ids = ids::ids(args.tokenizer.as_deref(), &args.paths, &parts)?;
+    let Found { parts, left_out, .. } = look::look(&args).await.map_err(by_option)?;
     let mut size = Size::default();
     parts.iter().for_each(|part| size.add(part.size));
-    let toml = text::toml(&parts, size, &ids, output);
+    let tokenizer = tokenizer::choose(&args, &parts, size.text)?;
+    let toml = text::toml(&parts, size, &tokenizer, output);
     RunConfig::from_toml(&toml)?;
     drop(slow);
-    let (sources, text, documents) = (parts.len(), size.text, size.documents);
     if is_printed && !json {
         return print_text(&toml);
     }
-    let needs_template = needs_template(&parts, &ids)?;
+    let (sources, text, documents) = (parts.len(), size.text, size.documents);
+    let needs_template = parts.iter().any(|part| part.config.task == Task::Chat)
+        && ChatTemplate::beside(&tokenizer, None)?.is_none();
     let mut report = json!({
         "sources": sources, "text_bytes": text, "documents": documents, "needs_template": needs_template,
-        "left_out": left_out.iter().map(LeftOut::json).collect::<Vec<_>>(), "next": [],
+        "left_out": left_out, "next": [],
     });
     if is_printed {
         report["toml"] = json!(toml);
@@ -133,17 +131,6 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
     }
     let lines = next.zip(&commands).map(|((_, what), command)| format!("{what:22}{command}"));
     print_line(&lines.collect::<Vec<_>>().join("\n"))
-}
-
-/// Whether there are conversations, and no template beside the tokenizer that renders them.
-fn needs_template(parts: &[Part], ids: &Ids) -> Result<bool> {
-    let path = match ids {
-        Ids::File { path, .. } => Some(path.clone()),
-        Ids::OwnText | Ids::Bytes => None,
-    };
-    let tokenizer = TokenizerConfig { path, ..TokenizerConfig::default() };
-    let has_chats = parts.iter().any(|part| part.config.task == Task::Chat);
-    Ok(has_chats && ChatTemplate::beside(&tokenizer, None)?.is_none())
 }
 
 /// Refuses a target that cannot be written, before any file is read.

@@ -1,6 +1,8 @@
-//! Numbers of things and dates, for people.
+//! Numbers of things, values and dates, for people.
 
 use std::borrow::Cow;
+
+use serde::Serialize;
 
 /// "1 row", "2 rows".
 pub(super) fn count(number: u64, noun: &str) -> String {
@@ -24,6 +26,24 @@ pub(super) fn bytes(bytes: u64) -> String {
 pub(super) fn value(value: &str) -> Cow<'_, str> {
     let is_plain = !value.is_empty() && value.trim() == value && !value.starts_with('"');
     if is_plain { value.into() } else { format!("{value:?}").into() }
+}
+
+/// A value as TOML writes it, on one line.
+pub(super) fn toml_of(value: &(impl Serialize + ?Sized)) -> String {
+    let mut written = String::new();
+    match value.serialize(toml::ser::ValueSerializer::new(&mut written)) {
+        Ok(_) => written,
+        Err(error) => error.to_string(),
+    }
+}
+
+/// A value as a config spells it, without quotes.
+#[cfg(feature = "train")]
+pub(super) fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        value => value.unwrap_or_default().to_string(),
+    }
 }
 
 /// Today's date, such as `2026-11-28`, by the clock of UTC.

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::cost::{precision, speed};
+use crate::cost::speed;
+use crate::words::word;
 use crate::{ConfigArgs, print_json, print_line, progress};
 use millstream::Result;
 use millstream_train::cost::peak;
@@ -32,7 +33,7 @@ pub(super) fn run(config: &ConfigArgs, json: bool) -> Result<()> {
             "peak_tflops": tflops,
         }));
     }
-    let (precision, speed) = (precision(config.train.precision), speed(peak.flops_per_second, None));
+    let (precision, speed) = (word(&config.train.precision), speed(peak.flops_per_second, None));
     print_line(&format!("{device} in {precision}: {speed}, with matrices of {size} x {size}"))?;
     print_line(&format!("to see rates as a share of it: --set train.peak_tflops={tflops:.3}"))
 }

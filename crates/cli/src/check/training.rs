@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use crate::ConfigArgs;
-use crate::cost::{operations, parameters, precision};
+use crate::cost::{operations, parameters};
 use crate::generate::open_alone;
-use crate::words::bytes;
+use crate::words::{bytes, word};
 use millstream::Result;
 use millstream_train::config::TrainConfig;
 use millstream_train::cost::{Flops, Memory, Parameters};
@@ -88,8 +88,7 @@ impl<'a> Training<'a> {
         let Self { config, device_name, checkpoint_step, cost, warnings } = self;
         let part = device_name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         let numbers: Vec<String> = config.devices.iter().map(|number| format!(" {number}")).collect();
-        let device =
-            format!("{}{}{part} in {}", config.device, numbers.join(","), precision(config.precision));
+        let device = format!("{}{}{part} in {}", config.device, numbers.join(","), word(&config.precision));
         let step = operations(cost.flops_per_step);
         let adapters = match config.lora {
             Some(_) => format!(", {} more in the adapters that are trained", parameters(cost.trained)),

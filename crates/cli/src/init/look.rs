@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::InitArgs;
 use super::measure;
@@ -31,15 +31,17 @@ pub(super) struct Found {
     /// The parts of the corpus. Equal ones are joined.
     pub(super) parts: Vec<Part>,
     pub(super) left_out: Vec<LeftOut>,
+    /// The first error of a file that is left out.
+    error: Option<Error>,
 }
 
 /// Files of one extension that are not part of the corpus.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct LeftOut {
-    pub(super) extension: String,
-    pub(super) files: usize,
+    extension: String,
+    files: usize,
     /// What is wrong with them, if something is.
-    pub(super) problem: Option<Error>,
+    problem: Option<String>,
 }
 
 impl LeftOut {
@@ -50,24 +52,16 @@ impl LeftOut {
             extension => count(files, &format!(".{extension} file")),
         }
     }
-
-    pub(super) fn json(&self) -> Value {
-        let problem = self.problem.as_ref().map(Error::to_string);
-        json!({ "extension": self.extension, "files": self.files, "problem": problem })
-    }
 }
 
 /// What was left out, in lines.
 pub(super) fn told(left_out: &[LeftOut]) -> Vec<String> {
-    let (with, without): (Vec<_>, Vec<_>) = left_out.iter().partition(|left_out| left_out.problem.is_some());
-    let told = |left_out: &LeftOut| {
-        let problem = left_out.problem.as_ref().map(Error::to_string).unwrap_or_default();
-        format!("left out {}: {problem}", left_out.what())
-    };
-    let mut lines: Vec<String> = with.into_iter().map(told).collect();
-    if !without.is_empty() {
-        let files: Vec<String> = without.into_iter().map(LeftOut::what).collect();
-        lines.push(format!("left out {}; if they hold text, name them", files.join(", ")));
+    let told = |of: &LeftOut| Some(format!("left out {}: {}", of.what(), of.problem.as_ref()?));
+    let mut lines: Vec<String> = left_out.iter().filter_map(told).collect();
+    let others = left_out.iter().filter(|of| of.problem.is_none()).map(LeftOut::what);
+    let others = others.collect::<Vec<_>>().join(", ");
+    if !others.is_empty() {
+        lines.push(format!("left out {others}; if they hold text, name them"));
     }
     lines
 }
@@ -83,9 +77,11 @@ impl Found {
         }
     }
 
-    fn leave_out(&mut self, extension: &str, files: usize, problem: Option<Error>) {
+    fn leave_out(&mut self, extension: &str, files: usize, error: Option<Error>) {
         if files > 0 {
+            let problem = error.as_ref().map(Error::to_string);
             self.left_out.push(LeftOut { extension: extension.to_owned(), files, problem });
+            self.error = self.error.take().or(error);
         }
     }
 }
@@ -94,15 +90,15 @@ impl Found {
 pub(super) async fn look(args: &InitArgs) -> Result<Found> {
     let mut all = Found::default();
     for path in &args.paths {
-        let found = match path.to_str().is_some_and(|path| path.starts_with("hf://")) {
-            true => {
-                Found { parts: vec![whole(SourceKind::Huggingface, path, args).await?], ..Found::default() }
-            }
-            false if metadata(path)?.is_dir() => directory(path, args).await?,
-            false => Found { parts: vec![file(path, args).await?], ..Found::default() },
-        };
-        found.parts.into_iter().for_each(|part| all.add(part));
-        all.left_out.extend(found.left_out);
+        if path.to_str().is_some_and(|path| path.starts_with("hf://")) {
+            all.add(whole(SourceKind::Huggingface, path, args).await?);
+        } else if metadata(path)?.is_dir() {
+            let found = directory(path, args).await?;
+            found.parts.into_iter().for_each(|part| all.add(part));
+            all.left_out.extend(found.left_out);
+        } else {
+            all.add(file(path, args).await?);
+        }
     }
     Ok(all)
 }
@@ -134,16 +130,15 @@ async fn file(path: &Path, args: &InitArgs) -> Result<Part> {
     let pattern = exactly(&path.to_string_lossy());
     let problem = match recognize(path)? {
         None => {
-            let is_known = |ending: &str| ending.strip_prefix('.') == Some(&*extension(path));
-            if SourceKind::endings().split(", ").any(is_known) {
+            let (known, ending) = (SourceKind::endings(), format!(".{}", extension(path)));
+            if known.split(", ").any(|known| known == ending) {
                 // Reading it says which byte is wrong.
                 let text = SourceConfig { on_error: OnError::Fail, ..SourceConfig::text(pattern) };
                 measure::size(&text).await?;
             }
             format!(
-                "{shown}: this is neither UTF-8 text nor a file that is known by its ending ({}); convert it, or leave it \
-                 out",
-                SourceKind::endings()
+                "{shown}: this is neither UTF-8 text nor a file that is known by its ending ({known}); convert it, or leave \
+                 it out"
             )
         }
         Some(SourceKind::Text) if extension(path) == "json" => format!(
@@ -163,12 +158,13 @@ async fn file(path: &Path, args: &InitArgs) -> Result<Part> {
 
 /// What is below a directory, or the directory as a whole.
 async fn directory(path: &Path, args: &InitArgs) -> Result<Found> {
+    let mut found = Found::default();
     if let Some(kind) = recognize(path)? {
-        return Ok(Found { parts: vec![whole(kind, path, args).await?], ..Found::default() });
+        found.add(whole(kind, path, args).await?);
+        return Ok(found);
     }
     let listing = listing(path).await?;
     let files: Vec<&Path> = listing.iter().map(PathBuf::as_path).collect();
-    let mut found = Found::default();
     // Shards in its directories are read through their descriptions.
     let described =
         files.iter().filter(|file| file.ends_with("manifest.json") || file.ends_with("index.json"));
@@ -196,8 +192,8 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Found> {
     }
     if found.parts.is_empty() {
         // The error of one file says more than that there is no text.
-        if let Some(problem) = found.left_out.into_iter().find_map(|left_out| left_out.problem) {
-            return Err(problem);
+        if let Some(error) = found.error {
+            return Err(error);
         }
         for files in groups.values().chain(&nameless) {
             file(files[0], args).await?;
@@ -236,7 +232,7 @@ async fn whole(kind: SourceKind, path: &Path, args: &InitArgs) -> Result<Part> {
 /// The files below a directory that may be a part of the corpus, in order.
 async fn listing(path: &Path) -> Result<Vec<PathBuf>> {
     // Opening a source whose documents are files reads none of them.
-    let all = SourceConfig { document: DocumentKind::File, ..SourceConfig::text(below(path, "/**/*")) };
+    let all = SourceConfig { document: DocumentKind::File, ..SourceConfig::text(below(path, "**/*")) };
     let source = match Source::open(&[all]).await {
         // The directory has no files.
         Err(Error::Corpus { .. }) => return Ok(Vec::new()),
@@ -264,12 +260,12 @@ async fn group(
     let around = plain(directory);
     let is_deep = files.iter().any(|file| file.parent() != Some(&*around));
     let end = if extension.is_empty() { String::new() } else { format!(".{}", exactly(extension)) };
-    let pattern = below(directory, &format!("{}{end}", if is_deep { "/**/*" } else { "/*" }));
-    let mut ways: Vec<(Part, Vec<String>)> = Vec::new();
-    let (mut others, mut problem) = (0, None);
+    let all = below(directory, &format!("{}*{end}", if is_deep { "**/" } else { "" }));
+    let mut ways: Vec<Part> = Vec::new();
+    let (mut others, mut error) = (0, None);
     // Some from all over them.
     let looked_at = files.len().min(LOOKED_AT);
-    for file in (0..looked_at).map(|number| files[number * files.len() / looked_at]) {
+    'files: for file in (0..looked_at).map(|number| files[number * files.len() / looked_at]) {
         let name = exactly(&file.to_string_lossy());
         let kind =
             recognize(file)?.filter(|kind| *kind != SourceKind::Text || !SETTINGS.contains(&extension));
@@ -277,40 +273,37 @@ async fn group(
             others += 1;
             continue;
         };
-        let mut known = None;
-        for (number, (part, _)) in ways.iter().enumerate() {
-            if part.takes(kind, name.clone(), args).await {
-                known = Some(number);
-                break;
+        for part in &mut ways {
+            if part.takes(kind, &name, args).await {
+                part.config.paths.push(name);
+                continue 'files;
             }
         }
-        if let Some(number) = known {
-            ways[number].1.push(name);
-            continue;
-        }
-        match Part::new(kind, file, name.clone(), args).await {
-            Ok(part) if part.size.documents > 0 => ways.push((part, vec![name])),
+        match Part::new(kind, file, name, args).await {
+            Ok(part) if part.size.documents > 0 => ways.push(part),
             Ok(_) => others += 1,
-            Err(error) => {
+            Err(failed) => {
                 others += 1;
-                problem = problem.or(Some(error));
+                error = error.or(Some(failed));
             }
         }
     }
     // Other files of JSON are settings. Of another format, they are damaged, which reading them tells.
     let is_all = ways.len() == 1 && (others == 0 || extension.split('.').next() != Some("json"));
-    match &ways[..] {
-        [] => found.leave_out(extension, files.len(), problem),
-        [(part, _)] if is_all => found.add(part.of(vec![pattern]).await?),
-        ways if looked_at == files.len() => {
-            for (part, names) in ways {
-                found.add(part.of(names.clone()).await?);
-            }
-            found.leave_out(extension, others, problem);
+    match &mut ways[..] {
+        [] => found.leave_out(extension, files.len(), error),
+        [part] if is_all => {
+            part.config.paths = vec![all];
+            found.add(part.clone().measured().await?);
         }
-        [(one, _), ..] => {
-            let other =
-                ways.get(1).map_or_else(String::new, |(other, _)| format!(" and {}", other.path.display()));
+        ways if looked_at == files.len() => {
+            for part in ways {
+                found.add(part.clone().measured().await?);
+            }
+            found.leave_out(extension, others, error);
+        }
+        [one, rest @ ..] => {
+            let other = rest.first().map_or_else(String::new, |part| format!(" and {}", part.path.display()));
             let problem = format!(
                 "{}: its {} .{extension} files do not all hold the same, such as {}{other}; name the files of one kind",
                 directory.display(),
@@ -330,13 +323,8 @@ fn plain(path: &Path) -> PathBuf {
 
 /// The pattern of files below a directory.
 fn below(directory: &Path, rest: &str) -> String {
-    let name = directory.to_string_lossy();
-    let pattern = format!("{}{rest}", exactly(name.trim_end_matches('/')));
-    // A tilde would mean the home directory.
-    match pattern.strip_prefix("./").filter(|short| !short.starts_with('~')) {
-        Some(short) => short.to_owned(),
-        None => pattern,
-    }
+    let name = exactly(&plain(directory).to_string_lossy());
+    Path::new(&name).join(rest).to_string_lossy().into_owned()
 }
 
 /// The pattern in a config that only this path matches.

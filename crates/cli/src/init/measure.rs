@@ -5,7 +5,6 @@ use std::slice;
 use futures::StreamExt;
 
 use millstream::config::{SourceConfig, SourceKind, Task};
-use millstream::files::Position;
 use millstream::source::Lane;
 use millstream::{LaneCursor, Result, Source};
 
@@ -25,8 +24,6 @@ pub(super) struct Size {
     /// Its text, in bytes.
     pub(super) text: u64,
     pub(super) documents: u64,
-    /// How many lines of plain text follow a blank one.
-    pub(super) after_blank: u64,
 }
 
 impl Size {
@@ -42,39 +39,27 @@ pub(super) async fn size(config: &SourceConfig) -> Result<Size> {
     let source = Source::open(slice::from_ref(config)).await?.quiet();
     let (files, stored) = (source.files().len() as u64, source.bytes());
     if config.kind == SourceKind::Shards {
-        return Ok(Size { files, text: stored, documents: source.stored_documents(), after_blank: 0 });
+        return Ok(Size { files, text: stored, documents: source.stored_documents() });
     }
     // Of a large source, one split in `lanes` is read.
     let lanes = (stored / READ).clamp(1, source.splits().max(1) as u64);
     let lane = Lane { lanes: lanes as usize, ..Lane::default() };
     let mut all = source.lane(lane, &LaneCursor::default());
     let (mut text, mut documents) = (0_u64, 0_u64);
-    // How many bytes are between neighbours, and where the last document ends.
-    let (mut gaps, mut last) = ([0_u64; 4], None::<(u32, u64)>);
     let is_whole = loop {
         match all.next().await {
             None => break true,
             Some(Err(error)) if documents == 0 => return Err(error),
             Some(Ok(document)) if text < MOST => {
-                let Position { file, byte, .. } = document.value.position();
-                let len = document.value.text_bytes() as u64;
-                if let Some((of, end)) = last
-                    && of == file
-                {
-                    gaps[byte.saturating_sub(end).min(3) as usize] += 1;
-                }
-                last = Some((file, byte + len));
-                text += len;
+                text += document.value.text_bytes() as u64;
                 documents += 1;
             }
             Some(_) => break false,
         }
     };
-    // Lines may end with two bytes.
-    let after_blank = gaps[3] + if gaps[1] > 0 { gaps[2] } else { 0 };
     let least = if is_whole { 0.0 } else { UNPACKED * stored as f64 / text.max(1) as f64 };
     let scaled = |read: u64| (read as f64 * least.max(lanes as f64)) as u64;
-    Ok(Size { files, text: scaled(text), documents: scaled(documents), after_blank: scaled(after_blank) })
+    Ok(Size { files, text: scaled(text), documents: scaled(documents) })
 }
 
 /// About how long a conversation is in a table, in stored bytes.
@@ -89,7 +74,7 @@ pub(super) async fn size_of_records(config: &SourceConfig) -> Result<Size> {
     }
     let (files, text) =
         Source::recognize_records(&plain).await?.map_or((0, 0), |found| (found.files as u64, found.bytes));
-    Ok(Size { files, text, documents: text.div_ceil(RECORD), after_blank: 0 })
+    Ok(Size { files, text, documents: text.div_ceil(RECORD) })
 }
 
 /// How much text the first records of a source have in a field, in bytes. Numbers do not count as text.

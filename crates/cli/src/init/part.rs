@@ -28,6 +28,10 @@ const SHORT: u64 = 1 << 20;
 /// The longest mean length of lines that are parts of paragraphs, in bytes.
 const SHORT_LINE: u64 = 400;
 
+/// What conversations are, for the reader of the config.
+const CHATS: &str =
+    "conversations: the model's chat template renders them, and the assistant's turns are learned from";
+
 /// One source of the config.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
@@ -54,7 +58,14 @@ impl Part {
             SourceKind::Shards => "tokens of `millstream prepare`: no text is tokenized again".to_owned(),
             SourceKind::Text => String::new(),
             _ => match found(&config, args).await {
-                Some(found) => tasks(&mut config, found).to_owned(),
+                Some(found) => {
+                    (config.task, config.field) = (found.task, found.field);
+                    match config.task {
+                        Task::Completion => "a prompt and its completion, which is learned from",
+                        _ => CHATS,
+                    }
+                    .to_owned()
+                }
                 None => {
                     let (why, size) = records(&mut config, &path, args.field.as_deref()).await?;
                     return Ok(Self { config, path, why, size });
@@ -64,13 +75,8 @@ impl Part {
         Self { config, path, why, size: Size::default() }.measured().await
     }
 
-    /// The same settings for these files.
-    pub(super) async fn of(&self, paths: Vec<String>) -> Result<Self> {
-        let config = SourceConfig { paths, ..self.config.clone() };
-        Self { config, ..self.clone() }.measured().await
-    }
-
-    async fn measured(mut self) -> Result<Self> {
+    /// The same with the size of its files, and if they are plain text with what a document is there.
+    pub(super) async fn measured(mut self) -> Result<Self> {
         match (self.config.kind, self.config.task) {
             (SourceKind::Text, _) => (self.why, self.size) = plain(&mut self.config, &self.path).await?,
             (_, Task::Text) => self.size = size(&self.config).await?,
@@ -80,8 +86,8 @@ impl Part {
     }
 
     /// Whether the records of a file of this kind are read by the same settings.
-    pub(super) async fn takes(&self, kind: SourceKind, pattern: String, args: &InitArgs) -> bool {
-        let here = SourceConfig { paths: vec![pattern], ..self.config.clone() };
+    pub(super) async fn takes(&self, kind: SourceKind, pattern: &str, args: &InitArgs) -> bool {
+        let here = SourceConfig { paths: vec![pattern.to_owned()], ..self.config.clone() };
         if kind != here.kind || kind == SourceKind::Text {
             return kind == here.kind;
         }
@@ -102,24 +108,29 @@ impl Part {
 
 /// Decides what a document is in plain text, and says why.
 async fn plain(config: &mut SourceConfig, path: &Path) -> Result<(String, Size)> {
-    let size = size(&SourceConfig { document: DocumentKind::Line, ..config.clone() }).await?;
+    let of = |document| SourceConfig { document, ..config.clone() };
+    let lines = size(&of(DocumentKind::Line)).await?;
     let extension = extension(path);
     let is_whole = WHOLE.contains(&extension.split('.').next().unwrap_or_default());
-    let (document, documents, why) = if size.text <= SHORT * size.files && (is_whole || size.files >= MANY) {
-        let why = "each file is a document: there are many short ones, or they are code or pages";
-        (DocumentKind::File, size.files, why)
-    } else if size.after_blank > 0
-        && 20 * size.after_blank >= size.documents
-        && size.text < SHORT_LINE * size.documents
+    let (document, documents, why) = if lines.text <= SHORT * lines.files && (is_whole || lines.files >= MANY)
     {
-        let why = "blank lines separate documents; \"line\" makes each line one";
-        (DocumentKind::Paragraph, size.after_blank + 1, why)
+        let why = "each file is a document: there are many short ones, or they are code or pages";
+        (DocumentKind::File, lines.files, why)
     } else {
-        let why = "each line is a document; \"paragraph\" joins lines up to a blank one, \"file\" takes all";
-        (DocumentKind::Line, size.documents, why)
+        // Without blank lines they may be too long to be read.
+        let paragraphs = size(&of(DocumentKind::Paragraph)).await.unwrap_or_default().documents;
+        let is_told = paragraphs > lines.files && 20 * paragraphs >= lines.documents;
+        if is_told && lines.text < SHORT_LINE * lines.documents {
+            let why = "blank lines separate documents; \"line\" makes each line one";
+            (DocumentKind::Paragraph, paragraphs, why)
+        } else {
+            let why =
+                "each line is a document; \"paragraph\" joins lines up to a blank one, \"file\" takes all";
+            (DocumentKind::Line, lines.documents, why)
+        }
     };
     config.document = document;
-    Ok((why.to_owned(), Size { documents, ..size }))
+    Ok((why.to_owned(), Size { documents, ..lines }))
 }
 
 /// The task that records look made for; `None` if that is plain text, or if the field with the text is named.
@@ -127,17 +138,6 @@ async fn found(config: &SourceConfig, args: &InitArgs) -> Option<RecordsFound> {
     match args.field {
         None => Source::recognize_records(config).await.ok().flatten(),
         Some(_) => None,
-    }
-}
-
-/// Sets the task that records look made for, and says how to render them.
-fn tasks(config: &mut SourceConfig, found: RecordsFound) -> &'static str {
-    (config.task, config.field) = (found.task, found.field);
-    match config.task {
-        Task::Completion => "a prompt and its completion, which is learned from",
-        _ => {
-            "conversations: the model's chat template renders them, and the assistant's turns are learned from"
-        }
     }
 }
 

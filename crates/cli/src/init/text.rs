@@ -1,38 +1,32 @@
 //! The text of a starter config.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::measure::Size;
 use super::part::Part;
-use super::plan;
-use crate::words::bytes;
-use millstream::config::{DocumentKind, SourceConfig, SourceKind, Task};
-
-/// The tokenizer of the config.
-#[derive(Clone, Debug)]
-pub(super) enum Ids {
-    /// A tokenizer's file, and its token for the end of a document, if it has a usual one.
-    File { path: PathBuf, eos: Option<String> },
-    /// Learned from the corpus, or bytes if that is tiny.
-    OwnText,
-    /// Bytes, which the token shards have.
-    Bytes,
-}
+use crate::words::{bytes, toml_of};
+use millstream::config::{SourceConfig, SourceKind, Task, TokenizerConfig};
 
 /// The text of the config at `output`, for sources with this size in total.
-pub(super) fn toml(parts: &[Part], Size { text, documents, .. }: Size, ids: &Ids, output: &Path) -> String {
+pub(super) fn toml(
+    parts: &[Part],
+    Size { text, documents, .. }: Size,
+    ids: &TokenizerConfig,
+    output: &Path,
+) -> String {
     let name = output.file_stem().filter(|name| *name != "-").unwrap_or("millstream".as_ref());
-    let out = quoted(&Path::new("runs").join(name).to_string_lossy());
+    let out = toml_of(&Path::new("runs").join(name).to_string_lossy());
     let sources: String = (0..parts.len()).map(|number| source(parts, number)).collect();
-    let (bytes, tokenizer) = (bytes(text), tokenizer(ids, text));
-    let (holdout, why) = match plan::holdout(documents) {
+    let has_shards = parts.iter().any(|part| part.config.kind == SourceKind::Shards);
+    let (bytes, tokenizer) = (bytes(text), tokenizer(ids, has_shards));
+    let (holdout, why) = match held_out(documents) {
         0.0 => ("0.0".to_owned(), "there are too few documents to keep some for validation"),
         share => (share.to_string(), "the share of documents kept for validation"),
     };
-    let ([seq_len, batch_size, layers, d_model, heads, d_ff, steps], [lr, min_lr]) = plan::shape(text);
+    let ([seq_len, batch_size, layers, d_model, heads, d_ff, steps], [lr, min_lr]) = shape(text);
     let (warmup, every) = (steps / 20, steps / 4);
     let pack = match parts.iter().any(|part| has_records(&part.config)) {
-        true => set("pack", &quoted("best_fit"), "no row begins within a conversation"),
+        true => set("pack", "\"best_fit\"", "no row begins within a conversation"),
         false => String::new(),
     };
     format!(
@@ -79,12 +73,12 @@ fn source(parts: &[Part], number: usize) -> String {
     if parts.len() > 1 {
         let before = parts[..number].iter().filter(|part| part.config.kind == config.kind).count();
         let name = if before == 0 { kind.to_owned() } else { format!("{kind}{}", before + 1) };
-        lines.push(set("name", &quoted(&name), ""));
+        lines.push(set("name", &toml_of(&name), ""));
         let share = "its share of the rows; without weights, in proportion to the files' lengths";
         lines.push(set("# weight", "1.0", share));
     }
-    lines.push(set("kind", &quoted(kind), ""));
-    let paths: Vec<String> = config.paths.iter().map(|path| quoted(path)).collect();
+    lines.push(set("kind", &toml_of(&kind), ""));
+    let paths: Vec<String> = config.paths.iter().map(toml_of).collect();
     let paths = match &paths[..] {
         [one] => format!("[{one}]"),
         several => format!("[\n    {},\n]", several.join(",\n    ")),
@@ -94,24 +88,18 @@ fn source(parts: &[Part], number: usize) -> String {
     for (key, value, why) in
         [("subset", &config.subset, ""), ("part", &config.part, ""), ("field", &config.field, of_field)]
     {
-        lines.extend(value.as_ref().map(|value| set(key, &quoted(value), why)));
+        lines.extend(value.as_ref().map(|value| set(key, &toml_of(value), why)));
     }
     if let Some(delimiter) = &config.csv.delimiter {
-        lines.push(set("csv", &format!("{{ delimiter = {} }}", quoted(delimiter)), ""));
+        lines.push(set("csv", &format!("{{ delimiter = {} }}", toml_of(delimiter)), ""));
     }
     if has_records(config) {
-        let task = if config.task == Task::Chat { "chat" } else { "completion" };
-        lines.push(set("task", &quoted(task), why));
+        lines.push(set("task", &toml_of(&config.task), why));
         let template = "its file, unless it lies beside tokenizer.path";
         lines.push(set("# chat", "{ template = \"chat_template.jinja\" }", template));
     }
     if config.kind == SourceKind::Text {
-        let document = match config.document {
-            DocumentKind::Line => "line",
-            DocumentKind::Paragraph => "paragraph",
-            DocumentKind::File => "file",
-        };
-        lines.push(set("document", &quoted(document), why));
+        lines.push(set("document", &toml_of(&config.document), why));
     }
     lines.push(match config.kind {
         SourceKind::Shards => format!("# {why}\n"),
@@ -125,29 +113,25 @@ fn has_records(config: &SourceConfig) -> bool {
     matches!(config.task, Task::Chat | Task::Completion)
 }
 
-/// The tokenizer's table, for so many bytes of text.
-fn tokenizer(ids: &Ids, text: u64) -> String {
-    let ends = "is put after every document";
-    let end = set("eos", &quoted("<|endoftext|>"), ends);
-    let bytes = |why: &str| set("kind", &quoted("bytes"), why);
-    match (ids, plan::learned(text)) {
-        (Ids::File { path, eos }, _) => {
-            let eos = match eos {
-                Some(eos) => set("eos", &quoted(eos), ends),
-                None => set("# eos", "\"…\"", "name the token to put after every document"),
-            };
-            set("path", &quoted(&path.to_string_lossy()), "") + &eos
-        }
-        (Ids::OwnText, Some((vocab_size, sample))) => format!(
+/// The tokenizer's table.
+fn tokenizer(TokenizerConfig { path, train, eos, .. }: &TokenizerConfig, has_shards: bool) -> String {
+    let bytes = |why: &str| set("kind", "\"bytes\"", why);
+    let ids = match (path, train) {
+        (Some(path), _) => set("path", &toml_of(&path.to_string_lossy()), ""),
+        (None, Some(train)) => format!(
             "# Learned from the corpus. If you have a tokenizer.json, use path = \"tokenizer.json\" instead.\n\
-            train = {{ vocab_size = {vocab_size}, sample = \"{sample}\" }}\n{end}"
+            train = {{ vocab_size = {}, sample = \"{}\" }}\n",
+            train.vocab_size, train.sample
         ),
-        (Ids::OwnText, None) => format!(
-            "# There is too little text to learn from. If you have a tokenizer.json, use path = \"tokenizer.json\".\n\
-            {}{end}",
+        (None, None) if has_shards => bytes("as in the token shards, which have no tokenizer.json"),
+        (None, None) => format!(
+            "# There is too little text to learn from. If you have a tokenizer.json, use path = \"tokenizer.json\".\n{}",
             bytes("")
         ),
-        (Ids::Bytes, _) => bytes("as in the token shards, which have no tokenizer.json") + &end,
+    };
+    ids + &match eos {
+        Some(eos) => set("eos", &toml_of(eos), "is put after every document"),
+        None => set("# eos", "\"…\"", "name the token to put after every document"),
     }
 }
 
@@ -161,7 +145,38 @@ fn line(line: &str, comment: &str) -> String {
     if comment.is_empty() { format!("{line}\n") } else { format!("{line:<29} # {comment}\n") }
 }
 
-/// A string in TOML.
-fn quoted(text: &str) -> String {
-    toml::Value::from(text).to_string()
+/// Rows, batches, a model and its training for so many bytes of text: `seq_len`, `batch_size`, `layers`, `d_model`, `heads`,
+/// `d_ff` and `steps`; `lr` and `min_lr`.
+fn shape(text: u64) -> ([u32; 7], [&'static str; 2]) {
+    match text {
+        text if text < 1 << 20 => ([64, 8, 2, 64, 2, 128, 200], ["3e-3", "3e-4"]),
+        text if text < 128 << 20 => ([128, 16, 4, 128, 4, 384, 800], ["3e-3", "3e-4"]),
+        text if text < 2 << 30 => ([256, 16, 6, 512, 8, 1536, 10000], ["1e-3", "1e-4"]),
+        _ => ([1024, 16, 12, 768, 12, 2048, 20000], ["6e-4", "6e-5"]),
+    }
+}
+
+/// The share of so many documents to hold out, so that some surely are; 0 if there are too few.
+fn held_out(documents: u64) -> f64 {
+    match documents {
+        0..100 => 0.0,
+        100..400 => 0.1,
+        400..4000 => 0.05,
+        4000..200_000 => 0.01,
+        _ => 0.001,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_out_has_some_documents() {
+        for documents in [100, 399, 400, 3999, 4000, 199_999, 200_000] {
+            let held_out = held_out(documents) * documents as f64;
+            assert!(held_out >= 10.0, "{held_out} of {documents}");
+        }
+        assert_eq!(held_out(99), 0.0);
+    }
 }

@@ -2,12 +2,10 @@
 
 use std::ops::Range;
 
-use serde_json::Value;
-
 use super::{Receipt, Share, Source, part};
+use crate::cursor::change;
 use crate::report::unit::Kind;
-use crate::words::{bytes, count, value as shown};
-use millstream::cursor::Event;
+use crate::words::{bytes, count, value as shown, word};
 use millstream::replay::{Checked, Epochs};
 
 /// A table with a title. Its first row has the heads, if it has any.
@@ -140,17 +138,7 @@ impl Receipt {
     }
 
     fn happened(&self) -> Option<Table> {
-        let rows = self.history.iter().map(|event| match event {
-            Event::Weights { batch, shares, .. } => {
-                vec![format!("from batch {batch} on"), format!("weights = {}", toml(shares))]
-            }
-            Event::ExcludedBatches { from, to } => {
-                vec![format!("batches {from} to {}", to - 1), format!("exclude.batches = [[{from}, {to}]]")]
-            }
-            Event::ExcludedDocuments { batch, documents, .. } => {
-                vec![format!("from batch {batch} on"), format!("exclude.documents = {}", toml(documents))]
-            }
-        });
+        let rows = self.history.iter().map(|event| change(event).to_vec());
         (!self.history.is_empty())
             .then(|| Table::new("Changes of the stream", &["when", "setting"], rows).of_words())
     }
@@ -182,23 +170,6 @@ impl Receipt {
     }
 }
 
-/// A value as a config writes it.
-fn toml(value: &impl serde::Serialize) -> String {
-    let mut written = String::new();
-    match value.serialize(toml::ser::ValueSerializer::new(&mut written)) {
-        Ok(_) => written,
-        Err(error) => error.to_string(),
-    }
-}
-
 fn percent(share: f64) -> String {
     Kind::Share.shown(share)
-}
-
-/// A value as a config spells it.
-fn word(value: &impl serde::Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(Value::String(word)) => word,
-        value => value.unwrap_or_default().to_string(),
-    }
 }

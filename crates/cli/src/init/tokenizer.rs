@@ -1,0 +1,64 @@
+//! The tokenizer of a starter config.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::InitArgs;
+use super::part::Part;
+use millstream::config::{ByteCount, LearnConfig, SourceKind, TokenizerConfig};
+use millstream::tokenizer::END_OF_TEXT;
+use millstream::{Error, Result, bounded};
+
+const NAME: &str = "tokenizer.json";
+
+/// The usual tokens for the end of a document.
+const ENDS: [&str; 8] =
+    [END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "<EOS>", "[EOS]", "[SEP]"];
+
+/// The tokenizer that was given, or one that lies beside the corpus, or one to be learned from so many bytes of text, or
+/// bytes.
+pub(super) fn choose(args: &InitArgs, parts: &[Part], text: u64) -> Result<TokenizerConfig> {
+    // The ids of shards belong to the tokenizer that made them, which lies beside them if it has a file.
+    let shards = || parts.iter().filter(|part| part.config.kind == SourceKind::Shards);
+    let has_shards = shards().next().is_some();
+    let beside = |path: &PathBuf| match path.is_dir() {
+        true => path.join(NAME),
+        false => path.with_file_name(NAME),
+    };
+    let here = (!has_shards).then(|| NAME.into());
+    let places = args.paths.iter().chain(shards().map(|part| &part.path)).map(beside).chain(here);
+    if let Some(path) = args.tokenizer.clone().or_else(|| { places }.find(|path| path.is_file())) {
+        return Ok(TokenizerConfig { eos: usual_end(&path)?, ..TokenizerConfig::file(path) });
+    }
+    let learned = learned(text).filter(|_| !has_shards);
+    let own = learned.map(|train| TokenizerConfig { train: Some(train), ..TokenizerConfig::default() });
+    Ok(own.unwrap_or_else(TokenizerConfig::bytes).with_eos(END_OF_TEXT))
+}
+
+/// The token of a tokenizer's file for the end of a document, if it has a usual one.
+fn usual_end(path: &Path) -> Result<Option<String>> {
+    let mut text = Vec::new();
+    let here = millstream::local(path)?;
+    let read = bounded::open(&here).and_then(|mut file| file.read_to_end(&mut text));
+    read.map_err(|e| Error::io(path, "read the tokenizer", e))?;
+    // A file of ranks is not JSON, and does not name its special tokens.
+    let tokenizer: Value = serde_json::from_slice(&text).unwrap_or_default();
+    let added = tokenizer["added_tokens"].as_array().into_iter().flatten();
+    let names: Vec<&str> = added.filter_map(|token| token["content"].as_str()).collect();
+    Ok(ENDS.into_iter().find(|end| names.contains(end)).map(str::to_owned))
+}
+
+/// How to learn a tokenizer from a corpus of so many bytes; `None` if bytes are better.
+fn learned(text: u64) -> Option<LearnConfig> {
+    let (vocab_size, mib) = match text {
+        text if text < 64 << 10 => return None,
+        text if text < 1 << 20 => (512, 1),
+        text if text < 16 << 20 => (2048, 16),
+        text if text < 128 << 20 => (4096, 16),
+        text if text < 1 << 30 => (16000, 64),
+        _ => (32000, 256),
+    };
+    Some(LearnConfig { vocab_size, sample: ByteCount::mib(mib) })
+}
