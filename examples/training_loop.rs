@@ -43,7 +43,7 @@ async fn main() -> Result<()> {
     std::fs::remove_dir_all(&checkpoints).map_err(|e| Error::io(&checkpoints, "remove", e))?;
 
     let sampling = Sampling { tokens: 40, ..Sampling::default() };
-    let text = generate(&trainer.model().valid(), &*tokenizer, "pub fn ", &sampling, |_| ())?;
+    let text = generate(&trainer.model().valid(), &*tokenizer, "pub fn ", &sampling, |_| Ok(()))?;
     println!("pub fn {text}");
     Ok(())
 }

@@ -140,7 +140,7 @@ fn a_resumed_run_goes_on_exactly() {
 fn text_is_made_in_bf16_too() {
     let model = trainer(&config(Precision::Bf16)).model().valid();
     let sampling = Sampling { tokens: 20, ..Sampling::default() };
-    let text = || generate(&model, &ByteTokenizer, "impl", &sampling, |_| ()).expect("text");
+    let text = || generate(&model, &ByteTokenizer, "impl", &sampling, |_| Ok(())).expect("text");
     assert_eq!(text(), text());
     let mut cache = KeyValues::default();
     let ids = Tensor::<2, Int>::from_data([[1, 2, 3, 4]], &Device::flex());

@@ -252,7 +252,10 @@ fn the_loss_of_a_pattern_falls_below_that_of_its_frequencies_and_the_model_conti
         let sampling =
             Sampling { tokens: 20, temperature, top_k, top_p: None, seed, begin: vec![], ends: vec![] };
         let mut pieces = String::new();
-        let text = generate(&model, &ByteTokenizer, "abc", &sampling, |piece| pieces.push_str(piece));
+        let text = generate(&model, &ByteTokenizer, "abc", &sampling, |piece| {
+            pieces.push_str(piece);
+            Ok(())
+        });
         assert_eq!(*text.as_ref().expect("text"), pieces);
         pieces
     };

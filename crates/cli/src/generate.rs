@@ -10,7 +10,7 @@ use serde_json::json;
 use super::failure::Failure;
 use super::settings::Settings;
 use super::words::today;
-use super::{STANDARD_OUTPUT_NAME, Written, print_json, print_line, progress};
+use super::{STANDARD_OUTPUT_NAME, print_json, print_line, progress};
 use millstream::render::ChatTemplate;
 use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Error, Result};
@@ -40,7 +40,7 @@ const SEEN: usize = 4096;
 pub(super) struct GenerateArgs {
     /// The directory of a run, or a Hugging Face model directory.
     #[arg(value_name = "RUN")]
-    model: PathBuf,
+    pub(super) model: PathBuf,
 
     /// The beginning of the text. With --chat it is a question; without one, each line of standard input is.
     #[arg(required_unless_present = "chat")]
@@ -79,7 +79,7 @@ pub(super) struct GenerateArgs {
     at: Option<u64>,
 
     #[command(flatten)]
-    settings: Settings,
+    pub(super) settings: Settings,
 }
 
 fn temperature(text: &str) -> std::result::Result<f64, String> {
@@ -92,21 +92,12 @@ fn probability(text: &str) -> std::result::Result<f64, String> {
     valid.ok_or_else(|| "give a number that is more than 0 and at most 1, such as 0.95".to_owned())
 }
 
-impl GenerateArgs {
-    /// The run's config with the settings on top. For a Hugging Face model directory, the settings alone.
-    pub(super) fn written(&self) -> Written {
-        let config = RunDirectory::open(&self.model).ok().map(|run| run.config_path());
-        Written { config, settings: self.settings.clone(), has_at: true }
-    }
-}
-
 /// A model with its config and tokenizer.
 struct Loaded {
     model: Gpt,
     tokenizer: Arc<dyn Tokenizer>,
-    /// The ids that begin a document, and those that end one.
-    begin: Vec<u32>,
-    ends: Vec<u32>,
+    /// With the ids that begin a document, and those that end one.
+    sampling: Sampling,
     /// Its chat template, if one is needed and there is one.
     chat_template: Option<ChatTemplate>,
 }
@@ -116,16 +107,13 @@ impl Loaded {
         let run = RunDirectory::open(&args.model)?;
         let config = run.config_at(args.at.unwrap_or(u64::MAX), args.settings.all())?;
         let tokenizer = open_alone(&config.data).await?;
-        let model = match args.at {
-            Some(step) => run.after(step)?.load_model(&config, &*tokenizer)?,
-            None => run.model(&config, &*tokenizer)?,
-        };
-        let Sampling { begin, ends, .. } = sampling(&config.data, &*tokenizer, args.tokens);
+        let (model, _) = run.model_at(args.at, &config, &*tokenizer)?;
+        let sampling = sampling(&config.data, &*tokenizer, args.tokens);
         let chat_template = match args.chat {
             true => run.chat_template(&config, Some(&date(&config.data)))?,
             false => None,
         };
-        Ok(Self { model, tokenizer, begin, ends, chat_template })
+        Ok(Self { model, tokenizer, sampling, chat_template })
     }
 
     async fn of_hugging_face(args: &GenerateArgs) -> Result<Self, Failure> {
@@ -148,14 +136,18 @@ impl Loaded {
         }
         let tokenizer = open_alone(&config.data).await?;
         let model = pretrained.model_without_autodiff(&config, &*tokenizer)?;
-        let Sampling { begin, ends, .. } = sampling(&config.data, &*tokenizer, args.tokens);
-        let begin = if begin.is_empty() { pretrained.begin()? } else { begin };
-        let ends = if ends.is_empty() { pretrained.ends()? } else { ends };
+        let mut sampling = sampling(&config.data, &*tokenizer, args.tokens);
+        if sampling.begin.is_empty() {
+            sampling.begin = pretrained.begin()?;
+        }
+        if sampling.ends.is_empty() {
+            sampling.ends = pretrained.ends()?;
+        }
         let chat_template = match args.chat {
             true => ChatTemplate::beside(&config.data.tokenizer, Some(&date(&config.data)))?,
             false => None,
         };
-        Ok(Self { model, tokenizer, begin, ends, chat_template })
+        Ok(Self { model, tokenizer, sampling, chat_template })
     }
 }
 
@@ -173,13 +165,11 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<(), Failure> {
         Err(_) => Loaded::of_hugging_face(&args).await?,
     };
     let sampling = Sampling {
-        tokens: args.tokens,
         temperature: args.temperature,
         top_k: Some(args.top_k).filter(|k| *k > 0),
         top_p: Some(args.top_p),
         seed: args.seed,
-        begin: loaded.begin,
-        ends: loaded.ends,
+        ..loaded.sampling
     };
     let tokenizer = &*loaded.tokenizer;
     if args.chat {
@@ -189,21 +179,29 @@ pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<(), Failure> {
         return Ok(chat.run(args.prompt.as_deref(), json)?);
     }
     let prompt = args.prompt.as_deref().unwrap_or_default();
-    if json {
-        let text = complete(&loaded.model, tokenizer, prompt, &sampling, |_| Ok(()))?;
-        drop(slow);
-        return Ok(print_json(&json!({ "prompt": prompt, "text": text }))?);
-    }
     // Print nothing before the first piece is there, so that errors come first.
     let mut begun = false;
-    let text = complete(&loaded.model, tokenizer, prompt, &sampling, |piece| {
+    let text = generate(&loaded.model, tokenizer, prompt, &sampling, |piece| {
+        if json {
+            return Ok(());
+        }
         slow = None;
         let before = if std::mem::replace(&mut begun, true) { "" } else { prompt };
-        let mut out = std::io::stdout();
-        write!(out, "{before}{piece}").and_then(|()| out.flush())
+        write(&format!("{before}{piece}"))
     })?;
     drop(slow);
-    Ok(print_line(if text.is_empty() { prompt } else { "" })?)
+    match json {
+        true => print_json(&json!({ "prompt": prompt, "text": text }))?,
+        false => print_line(if text.is_empty() { prompt } else { "" })?,
+    }
+    Ok(())
+}
+
+/// Writes text to standard output at once.
+fn write(text: &str) -> Result<()> {
+    let mut out = std::io::stdout();
+    let written = write!(out, "{text}").and_then(|()| out.flush());
+    written.map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e))
 }
 
 /// The error that a model has no chat template.
@@ -227,22 +225,4 @@ pub(super) fn sampling(config: &Config, tokenizer: &dyn Tokenizer, tokens: usize
         |token: &Option<String>| token.as_deref().and_then(|token| tokenizer.id(token)).into_iter().collect();
     let (begin, ends) = (id(&config.tokenizer.bos), id(&config.tokenizer.eos));
     Sampling { tokens, begin, ends, ..Sampling::default() }
-}
-
-/// Continues `prompt` with a model; pieces are printed as they come.
-pub(super) fn complete(
-    model: &Gpt,
-    tokenizer: &dyn Tokenizer,
-    prompt: &str,
-    sampling: &Sampling,
-    mut print: impl FnMut(&str) -> std::io::Result<()>,
-) -> Result<String> {
-    let mut printed = Ok(());
-    let text = generate(model, tokenizer, prompt, sampling, |piece| {
-        if printed.is_ok() {
-            printed = print(piece);
-        }
-    })?;
-    printed.map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e))?;
-    Ok(text)
 }

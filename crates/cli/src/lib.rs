@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args as Arguments, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
 use millstream::atomic;
@@ -22,7 +23,7 @@ use millstream::tokenizer::Tokenizer;
 use millstream::world::World;
 use millstream::{Config, Error, Loader, Result, threads};
 #[cfg(feature = "train")]
-use millstream_train::{Peers, RunConfig};
+use millstream_train::{Peers, RunConfig, RunDirectory};
 
 mod bench;
 mod check;
@@ -70,6 +71,8 @@ mod when;
 mod words;
 
 use failure::Failure;
+#[cfg(feature = "train")]
+use model::ModelCommand;
 #[cfg(not(feature = "train"))]
 use run_config::RunConfig;
 
@@ -149,7 +152,7 @@ enum Command {
     #[cfg(feature = "train")]
     /// Write a trained model for other programs.
     #[command(subcommand, after_help = model::HELP)]
-    Model(model::ModelCommand),
+    Model(ModelCommand),
 
     /// Learn a tokenizer, or check that its fast engine is exact.
     #[command(subcommand, after_help = tokenizer::HELP)]
@@ -232,16 +235,18 @@ impl Command {
             #[cfg(feature = "train")]
             Self::Train(args) => args.written(),
             #[cfg(feature = "train")]
-            Self::Generate(args) => Some(args.written()),
+            Self::Generate(args) => Some(Written::of_run(&args.model, &args.settings)),
             #[cfg(feature = "train")]
-            Self::Model(command) => Some(command.written()),
+            Self::Model(ModelCommand::Export(args)) => Some(Written::of_run(&args.run, &args.settings)),
             Self::Tokenizer(command) => Some(command.config().written()),
             Self::Prepare(args) => Some(args.config.written()),
             Self::Bench(command) => Some(command.config().written()),
             Self::Digest(args) => Some(args.config.written()),
             Self::Ledger(args) => Some(args.written()),
             Self::Inspect(args) => Some(args.config.written()),
-            Self::Verify(args) => Some(args.written()),
+            Self::Verify(args) => {
+                Some(Written { config: args.config.clone(), settings: args.settings.clone(), has_at: false })
+            }
             _ => None,
         }
     }
@@ -277,6 +282,13 @@ struct Written {
 }
 
 impl Written {
+    /// The config of the run in a directory, if it is one, with settings over it.
+    #[cfg(feature = "train")]
+    fn of_run(directory: &Path, settings: &Settings) -> Self {
+        let config = RunDirectory::open(directory).ok().map(|run| run.config_path());
+        Self { config, settings: settings.clone(), has_at: true }
+    }
+
     /// The error, with the place of its key.
     fn place(&self, error: Error) -> Error {
         let Error::Config { key, .. } = &error else { return error };
@@ -314,6 +326,17 @@ async fn learn_once(config: &mut Config, directory: &Path) -> Result<()> {
     std::fs::write(&path, json).map_err(|e| Error::io(&path, "write", e))?;
     (config.tokenizer.path, config.tokenizer.train) = (Some(path), None);
     Ok(())
+}
+
+/// The result of work that blocks its thread.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let work = tokio::task::spawn_blocking(work);
+    work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))
+}
+
+/// A directory that is removed when this is dropped.
+fn temporary() -> Result<TempDir> {
+    tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))
 }
 
 /// A loader of the held-out batches.

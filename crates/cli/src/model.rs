@@ -9,7 +9,7 @@ use serde_json::json;
 use super::generate::{date, open_alone};
 use super::settings::{Settings, byte_count};
 use super::words::count;
-use super::{Written, print_json, print_line, progress};
+use super::{print_json, print_line, progress};
 use millstream::config::ByteCount;
 use millstream::render::ChatTemplate;
 use millstream::tokenizer::Tokenizer;
@@ -41,7 +41,7 @@ pub(super) enum ModelCommand {
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
     /// The directory of the run.
-    run: PathBuf,
+    pub(super) run: PathBuf,
 
     /// The directory to write: a new or an empty one.
     #[arg(long, short)]
@@ -64,16 +64,7 @@ pub(super) struct ExportArgs {
     adapter: bool,
 
     #[command(flatten)]
-    settings: Settings,
-}
-
-impl ModelCommand {
-    /// The run's config, and the settings.
-    pub(super) fn written(&self) -> Written {
-        let Self::Export(args) = self;
-        let config = RunDirectory::open(&args.run).ok().map(|run| run.config_path());
-        Written { config, settings: args.settings.clone(), has_at: true }
-    }
+    pub(super) settings: Settings,
 }
 
 fn dtype() -> impl TypedValueParser<Value = WeightDtype> {
@@ -100,13 +91,7 @@ async fn export(args: ExportArgs, json: bool) -> Result<()> {
     Export::check(&config.model, &args.output)?;
     let slow = progress::slow("exporting the model");
     let tokenizer = open_alone(&config.data).await?;
-    let (model, checkpoint) = match args.step {
-        Some(step) => {
-            let checkpoint = run.after(step)?;
-            (checkpoint.load_model(&config, &*tokenizer)?, checkpoint)
-        }
-        None => run.newest(&config, &*tokenizer)?,
-    };
+    let (model, checkpoint) = run.model_at(args.step, &config, &*tokenizer)?;
     let origin = Origin::read(&run.init())?;
     let template = run.chat_template(&config, Some(&date(&config.data)))?;
     let ends = template.as_ref().map_or_else(Vec::new, |template| template.ends(&*tokenizer));

@@ -1,6 +1,6 @@
 //! `millstream train`: trains a model, and shows its progress.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::bench::peak_rss_bytes;
 use super::cost::speed;
-use super::generate::{complete, sampling};
+use super::generate::sampling;
 use super::settings::Settings;
 use super::stop::Words;
 use super::telemetry::{Telemetry, TelemetryArgs};
@@ -19,8 +19,9 @@ use millstream::loader::{Watch, stay_at_commits, with_stored_tokenizer};
 use millstream::tokenizer::Tokenizer;
 use millstream::{Meters, Result};
 use millstream_train::cost::Memory;
-use millstream_train::{Checkpoint, Peers, RunConfig, RunDirectory, Sample, Sampling};
-use millstream_train::{End, Observer, Outcome};
+use millstream_train::{
+    Checkpoint, End, Observer, Outcome, Peers, RunConfig, RunDirectory, Sample, Sampling, generate,
+};
 
 mod reporter;
 
@@ -63,24 +64,8 @@ pub(super) struct TrainArgs {
     pub(super) telemetry: TelemetryArgs,
 }
 
-/// A checkpoint to resume, in a run that this process has claimed.
-struct Resumed {
-    directory: RunDirectory,
-    checkpoint: Checkpoint,
-}
-
-impl Resumed {
-    /// Opens the run, and claims it for the first rank.
-    fn open(run: &Path, at: Option<u64>, peers: &Peers) -> Result<Self> {
-        let directory = RunDirectory::open(run)?;
-        let directory = if peers.is_first() { directory.claim()? } else { directory };
-        let checkpoint = at.map_or_else(|| directory.latest(), |step| directory.after(step))?;
-        if let Some(cursor) = checkpoint.cursor()? {
-            stay_at_commits(&cursor);
-        }
-        Ok(Self { directory, checkpoint })
-    }
-}
+/// A run and its checkpoint to resume.
+type Resumed = (RunDirectory, Checkpoint);
 
 impl TrainArgs {
     /// The config that is read, the run's own if no other is given, and the settings.
@@ -107,8 +92,9 @@ impl TrainArgs {
     /// Opens the run to resume, and loads and checks the config. Without a run to resume, the config is `given`.
     fn open(&self, given: Option<Result<RunConfig>>, peers: &Peers) -> Result<(Option<Resumed>, RunConfig)> {
         let settings = self.settings.all();
-        let resumed = self.resume.as_deref().map(|run| Resumed::open(run, self.at, peers)).transpose()?;
-        let Some(Resumed { directory, checkpoint }) = &resumed else {
+        let resumed = self.resume.as_deref().map(|run| RunDirectory::to_resume(run, self.at, peers));
+        let resumed = resumed.transpose()?;
+        let Some((directory, checkpoint)) = &resumed else {
             let config = given.expect("clap requires one of them")?;
             millstream_train::ready(&config)?;
             if peers.is_first() {
@@ -117,6 +103,9 @@ impl TrainArgs {
             let path = self.config.as_deref();
             return Ok((None, path.map_or(Ok(config), |path| millstream_train::load(path, settings))?));
         };
+        if let Some(cursor) = checkpoint.cursor()? {
+            stay_at_commits(&cursor);
+        }
         let config = match &self.config {
             Some(path) => directory.load(path, settings)?,
             None => directory.config_at(checkpoint.state().step, settings)?,
@@ -161,7 +150,7 @@ pub(super) async fn run(
         None => &mut Aside,
     };
     let outcome = match &resumed {
-        Some(Resumed { directory, checkpoint }) => {
+        Some((directory, checkpoint)) => {
             millstream_train::resume_from(directory, checkpoint, &config, tokenizer.clone(), observer, stop)
                 .await
         }
@@ -273,7 +262,7 @@ fn sample(
     sampling: &Sampling,
 ) -> Result<String> {
     let model = RunDirectory::open(&config.train.out)?.model(config, tokenizer)?;
-    complete(&model, tokenizer, prompt, sampling, |_| Ok(()))
+    generate(&model, tokenizer, prompt, sampling, |_| Ok(()))
 }
 
 /// Saves the sample in the run's directory.

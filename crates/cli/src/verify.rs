@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 use super::program::program;
 use super::settings::Settings;
-use super::{INTERRUPTED, RunConfig, Written, hint, print_json, print_line, progress, stop};
+use super::{INTERRUPTED, RunConfig, blocking, hint, print_json, print_line, progress, stop, temporary};
 use millstream::config::Seconds;
 use millstream::verify::{Check, Law, Plan, Report};
 use millstream::{Error, Loader, Result};
@@ -39,10 +39,10 @@ pub(super) const CHILD: &str = "verify-child";
 pub(super) struct VerifyArgs {
     /// The config: a .toml, .json or .yaml file. Without it, the program is any loader.
     #[arg(required_unless_present = "program")]
-    config: Option<PathBuf>,
+    pub(super) config: Option<PathBuf>,
 
     #[command(flatten)]
-    settings: Settings,
+    pub(super) settings: Settings,
 
     /// How many batches to compare. Fewer if the stream ends earlier.
     #[arg(long, short = 'n', default_value = "200")]
@@ -80,17 +80,10 @@ pub(super) struct VerifyArgs {
     program: Option<PathBuf>,
 }
 
-impl VerifyArgs {
-    pub(super) fn written(&self) -> Written {
-        Written { config: self.config.clone(), settings: self.settings.clone(), has_at: false }
-    }
-}
-
 pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode, Failure> {
     let requested = stop::requested().shared();
     let given_up = stop::flag(requested.clone());
-    let directory =
-        tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))?;
+    let directory = temporary()?;
     let plan = tokio::select! {
         plan = plan(args, directory.path()) => plan?,
         () = requested => {
@@ -99,9 +92,7 @@ pub(super) async fn run(args: VerifyArgs, json: bool) -> Result<ExitCode, Failur
         }
     };
     let flag = given_up.clone();
-    let work = tokio::task::spawn_blocking(move || plan.run(&flag).map_err(by_option));
-    let report = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
-    let report = match report {
+    let report = match blocking(move || plan.run(&flag).map_err(by_option)).await {
         // It failed because of the interruption, and says what was compared.
         Err(Failure::Failed(error)) if given_up.load(Ordering::Relaxed) => {
             progress::say(&error.to_string());

@@ -14,6 +14,7 @@ use crate::file_names::{
     TOKENIZER, UNUSED,
 };
 use crate::model::Gpt;
+use crate::peers::Peers;
 use crate::pretrained;
 use millstream::atomic::write_atomically;
 use millstream::config::{SourceConfig, Task, TokenizerConfig};
@@ -174,6 +175,18 @@ impl RunDirectory {
         }
     }
 
+    /// Opens the directory of a run and its checkpoint of a step, or the newest, to resume from. The first rank claims the
+    /// directory.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open), [`claim`](Self::claim), [`after`](Self::after) and [`latest`](Self::latest).
+    pub fn to_resume(root: &Path, step: Option<u64>, peers: &Peers) -> Result<(Self, Checkpoint)> {
+        let directory = Self::open(root)?;
+        let directory = if peers.is_first() { directory.claim()? } else { directory };
+        let checkpoint = step.map_or_else(|| directory.latest(), |step| directory.after(step))?;
+        Ok((directory, checkpoint))
+    }
+
     /// Loads the run's config with the settings of its last resume, and applies each `key=value` on top. `train.out`
     /// and, if the run keeps its tokenizer, `tokenizer.path` point into this directory, even if it was moved.
     ///
@@ -199,7 +212,7 @@ impl RunDirectory {
         let before = RunConfig::load_with(self.config_path(), &all)?;
         all.extend_from_slice(settings);
         let config = RunConfig::load_with(self.config_path(), &all)?;
-        self.refuse_another_tokenizer(&before.data.tokenizer, &config.data.tokenizer)?;
+        self.refuse_another_tokenizer(&before, &config)?;
         self.refuse_another_out(&config, settings)?;
         Ok(self.adapt(config))
     }
@@ -218,20 +231,14 @@ impl RunDirectory {
     }
 
     /// Refuses settings that name a tokenizer other than the one that the run keeps and uses.
-    fn refuse_another_tokenizer(&self, before: &TokenizerConfig, after: &TokenizerConfig) -> Result<()> {
-        let learned = |of: &TokenizerConfig| of.train.as_ref().map(|train| (train.vocab_size, train.sample));
-        let [was, is] = [learned(before), learned(after)];
-        let changed = [
-            ("tokenizer.kind", before.kind != after.kind),
-            ("tokenizer.path", before.path != after.path),
-            ("tokenizer.pattern", before.pattern != after.pattern),
-            ("tokenizer.special", before.special != after.special),
-            ("tokenizer.train", was.is_some() != is.is_some()),
-            ("tokenizer.train.vocab_size", was.map(|of| of.0) != is.map(|of| of.0)),
-            ("tokenizer.train.sample", was.map(|of| of.1) != is.map(|of| of.1)),
-        ];
-        match changed.into_iter().find(|(_, is_changed)| *is_changed) {
-            Some((key, _)) if self.tokenizer().is_file() => {
+    fn refuse_another_tokenizer(&self, before: &RunConfig, after: &RunConfig) -> Result<()> {
+        let names_another = |key: &String| {
+            let name = key.strip_prefix("tokenizer.").and_then(|name| name.split('.').next());
+            name.is_some_and(|name| ["kind", "path", "pattern", "special", "train"].contains(&name))
+        };
+        let changed = differences(before, after)?;
+        match changed.iter().map(|setting| key_of(setting)).find(names_another) {
+            Some(key) if self.tokenizer().is_file() => {
                 let problem = "the run keeps its tokenizer, and the ids of another one would mean other text; leave it out";
                 Err(Error::config(key, problem))
             }
@@ -378,21 +385,28 @@ impl RunDirectory {
     /// Loads the model of the newest checkpoint, for [`generate`](crate::generate()), on the config's device.
     ///
     /// # Errors
-    /// As [`latest`](Self::latest) and [`Checkpoint::load_model`].
+    /// As [`model_at`](Self::model_at).
     pub fn model(&self, config: &RunConfig, tokenizer: &dyn Tokenizer) -> Result<Gpt> {
-        self.newest(config, tokenizer).map(|(model, _)| model)
+        self.model_at(None, config, tokenizer).map(|(model, _)| model)
     }
 
-    /// As [`model`](Self::model), with its checkpoint.
+    /// As [`model`](Self::model), of the checkpoint after a step if one is asked for, and with its checkpoint.
     ///
     /// # Errors
-    /// As [`latest`](Self::latest) and [`Checkpoint::load_model`].
-    pub fn newest(&self, config: &RunConfig, tokenizer: &dyn Tokenizer) -> Result<(Gpt, Checkpoint)> {
+    /// As [`after`](Self::after), [`latest`](Self::latest) and [`Checkpoint::load_model`].
+    pub fn model_at(
+        &self,
+        step: Option<u64>,
+        config: &RunConfig,
+        tokenizer: &dyn Tokenizer,
+    ) -> Result<(Gpt, Checkpoint)> {
+        let load = |checkpoint: Checkpoint| Ok((checkpoint.load_model(config, tokenizer)?, checkpoint));
+        if let Some(step) = step {
+            return self.after(step).and_then(load);
+        }
         loop {
             let newest = Checkpoint::steps(&self.checkpoints())?.pop();
-            let loaded = self
-                .latest()
-                .and_then(|checkpoint| Ok((checkpoint.load_model(config, tokenizer)?, checkpoint)));
+            let loaded = self.latest().and_then(load);
             // A continuing run may have removed the checkpoint meanwhile; then there is a newer one.
             match newest {
                 Some(step) if loaded.is_err() && !folder::path(&self.checkpoints(), step).exists() => {}

@@ -75,13 +75,7 @@ pub async fn resume(
     stop: impl Future<Output = ()>,
 ) -> Result<Outcome> {
     let peers = Peers::join(&config.data.pipeline)?;
-    let opened = || {
-        let directory = RunDirectory::open(&config.train.out)?;
-        let directory = if peers.is_first() { directory.claim()? } else { directory };
-        let checkpoint = directory.latest()?;
-        Ok((directory, checkpoint))
-    };
-    let (directory, checkpoint) = peers.agree(opened())?;
+    let (directory, checkpoint) = peers.agree(RunDirectory::to_resume(&config.train.out, None, &peers))?;
     resume_from(&directory, &checkpoint, config, tokenizer, observer, stop).await
 }
 

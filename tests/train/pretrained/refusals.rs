@@ -157,7 +157,7 @@ fn a_value_that_is_not_finite_is_named() {
     let model = pretrained.model_without_autodiff(&config(&directory), &ByteTokenizer).expect("finite");
     for temperature in [0.0, 1.0] {
         let sampling = Sampling { temperature, ..Sampling::default() };
-        let error = generate(&model, &ByteTokenizer, "a", &sampling, |_| ()).expect_err("no such logits");
+        let error = generate(&model, &ByteTokenizer, "a", &sampling, |_| Ok(())).expect_err("no such logits");
         assert!(error.to_string().contains("not finite"), "{error}");
     }
 }

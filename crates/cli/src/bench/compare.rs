@@ -16,7 +16,10 @@ use serde::Serialize;
 use super::consumer::{Spend, milliseconds};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{ConfigArgs, INTERRUPTED, RunConfig, hint, learn_once, print_json, print_line, progress, stop};
+use crate::{
+    ConfigArgs, INTERRUPTED, RunConfig, blocking, hint, learn_once, print_json, print_line, progress, stop,
+    temporary,
+};
 use millstream::config::SourceConfig;
 use millstream::loader::with_stored_tokenizer;
 use millstream::{Error, Loader, Result};
@@ -124,7 +127,7 @@ pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failu
     config.data = with_stored_tokenizer(&config.data).await?;
     let path = args.config.config.display().to_string();
     let mut plan = plan(args, config)?;
-    let kept = tempfile::tempdir().map_err(|e| Error::io(std::env::temp_dir(), "make a directory in", e))?;
+    let kept = temporary()?;
     let requested = stop::requested().shared();
     let stop = stop::flag(requested.clone());
     tokio::select! {
@@ -132,9 +135,7 @@ pub(super) async fn run(args: CompareArgs, json: bool) -> Result<ExitCode, Failu
         () = requested => return Ok(interrupted()),
     }
     let (rounds, takes) = (plan.args.rounds.get(), plan.args.takes());
-    let work = tokio::task::spawn_blocking(move || plan.run(&stop));
-    let workloads = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))?;
-    let Some(workloads) = workloads else { return Ok(interrupted()) };
+    let Some(workloads) = blocking(move || plan.run(&stop)).await? else { return Ok(interrupted()) };
     let report = Report { config: path, cores: crate::cores(), takes, rounds, workloads };
     if json { print_json(&report) } else { print_line(&report.table()) }?;
     Ok(ExitCode::SUCCESS)

@@ -1,11 +1,12 @@
 //! A conversation with a model: questions in, answers out as they are made. Holds the conversation, which is rendered anew
 //! for each answer.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 
 use serde_json::json;
 
-use crate::{STANDARD_OUTPUT_NAME, print_json, print_line, progress};
+use super::write;
+use crate::{print_json, print_line, progress};
 use millstream::render::ChatTemplate;
 use millstream::tokenizer::Tokenizer;
 use millstream::{Error, Result};
@@ -64,13 +65,9 @@ impl<'a> Chat<'a> {
         let messages: Vec<_> =
             self.messages.iter().map(|(role, content)| (*role, content.as_str())).collect();
         let prompt = self.template.prompt(&messages)?.encode(self.tokenizer)?;
-        let mut written = Ok(());
         let text = generate_after(self.model, self.tokenizer, prompt, &self.sampling, |piece| {
-            if written.is_ok() && !json {
-                written = write(piece);
-            }
+            if json { Ok(()) } else { write(piece) }
         })?;
-        written?;
         match json {
             true => print_json(&json!({ "prompt": question, "text": text }))?,
             false => print_line("")?,
@@ -78,11 +75,4 @@ impl<'a> Chat<'a> {
         self.messages.push(("assistant", text));
         Ok(())
     }
-}
-
-/// Writes text to standard output at once.
-fn write(text: &str) -> Result<()> {
-    let mut out = std::io::stdout();
-    let written = write!(out, "{text}").and_then(|()| out.flush());
-    written.map_err(|e| Error::io(STANDARD_OUTPUT_NAME, "write", e))
 }

@@ -5,6 +5,7 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use super::attention::KeyValues;
 use super::gpt::Gpt;
 use super::random::Uniform;
+use crate::device::reading::read;
 use millstream::error::{Error, Result};
 use millstream::tokenizer::Tokenizer;
 
@@ -106,13 +107,13 @@ impl Sampling {
 ///
 /// # Errors
 /// [`Error::Config`] for a setting out of range, [`Error::Tokenizer`] if the prompt cannot be encoded, [`Error::Train`]
-/// if the device fails or the model gives numbers that are not finite.
+/// if the device fails or the model gives numbers that are not finite, and the first error of `piece`, which ends the text.
 pub fn generate(
     model: &Gpt,
     tokenizer: &dyn Tokenizer,
     prompt: &str,
     sampling: &Sampling,
-    piece: impl FnMut(&str),
+    piece: impl FnMut(&str) -> Result<()>,
 ) -> Result<String> {
     let mut ids = sampling.begin.clone();
     tokenizer.encode(prompt, &mut ids).map_err(|problem| Error::tokenizer("of the prompt", problem))?;
@@ -132,7 +133,7 @@ pub fn generate_after(
     tokenizer: &dyn Tokenizer,
     prompt: Vec<u32>,
     sampling: &Sampling,
-    piece: impl FnMut(&str),
+    piece: impl FnMut(&str) -> Result<()>,
 ) -> Result<String> {
     if prompt.is_empty() {
         return Err(Error::config("prompt", "it has no ids, and the model continues at least one"));
@@ -147,13 +148,18 @@ fn continued(
     mut ids: Vec<u32>,
     context: usize,
     sampling: &Sampling,
-    mut piece: impl FnMut(&str),
+    mut piece: impl FnMut(&str) -> Result<()>,
 ) -> Result<String> {
     sampling.validate()?;
     let device = model.embedding.val().device();
     let length = model.seq_len();
     let mut random = Uniform::new(sampling.seed);
-    let mut text = Pieces::new(ids.len(), context);
+    let mut pieces = Pieces::new(ids.len(), context);
+    let mut text = String::new();
+    let mut add = |new: String| {
+        text.push_str(&new);
+        if new.is_empty() { Ok(()) } else { piece(&new) }
+    };
     let mut cache = KeyValues::default();
     for _ in 0..sampling.tokens {
         if cache.len() == length {
@@ -165,23 +171,20 @@ fn continued(
             false => &ids[ids.len() - 1..],
         };
         let logits = model.next_logits(to_tensor(unread, &device), &mut cache);
-        let logits = logits
-            .cast(DType::F32)
-            .try_into_data()
-            .map_err(|e| Error::Train(format!("the device failed: {e}")))?;
-        let logits = logits.as_slice::<f32>().map_err(|e| Error::Train(format!("no logits: {e:?}")))?;
+        let logits = read(logits.cast(DType::F32).flatten(0, 1))?;
         if logits.iter().any(|logit| !logit.is_finite()) {
             let problem = "the model gives numbers that are not finite: its weights are damaged, or its run has diverged";
             return Err(Error::Train(problem.to_owned()));
         }
-        let id = sampling.draw(logits, &mut random);
+        let id = sampling.draw(&logits, &mut random);
         if sampling.ends.contains(&id) {
             break;
         }
         ids.push(id);
-        text.push(tokenizer, &ids, &mut piece);
+        add(pieces.next(tokenizer, &ids, false))?;
     }
-    Ok(text.finish(tokenizer, &ids, &mut piece))
+    add(pieces.next(tokenizer, &ids, true))?;
+    Ok(text)
 }
 
 fn to_tensor(ids: &[u32], device: &Device) -> Tensor<2, Int> {
@@ -199,37 +202,24 @@ const CONTEXT: usize = 16;
 struct Pieces {
     from: usize,
     done: usize,
-    text: String,
 }
 
 impl Pieces {
-    /// No text yet, after `prompt` ids, the last of which are decoded with it, at most `before`.
+    /// No piece yet, after `prompt` ids, the last of which are decoded with it, at most `before`.
     fn new(prompt: usize, before: usize) -> Self {
-        Self { from: prompt.saturating_sub(before), done: prompt, text: String::new() }
+        Self { from: prompt.saturating_sub(before), done: prompt }
     }
 
-    fn push(&mut self, tokenizer: &dyn Tokenizer, ids: &[u32], piece: &mut impl FnMut(&str)) {
+    /// The text that `ids` add to the pieces before; empty while it ends within a character, unless it `is_last`.
+    fn next(&mut self, tokenizer: &dyn Tokenizer, ids: &[u32], is_last: bool) -> String {
         let all = tokenizer.decode(&ids[self.from..]);
-        if !all.ends_with(char::REPLACEMENT_CHARACTER) {
-            self.emit(tokenizer, ids, &all, piece);
+        if !is_last && all.ends_with(char::REPLACEMENT_CHARACTER) {
+            return String::new();
         }
-    }
-
-    fn finish(mut self, tokenizer: &dyn Tokenizer, ids: &[u32], piece: &mut impl FnMut(&str)) -> String {
-        let all = tokenizer.decode(&ids[self.from..]);
-        self.emit(tokenizer, ids, &all, piece);
-        self.text
-    }
-
-    fn emit(&mut self, tokenizer: &dyn Tokenizer, ids: &[u32], all: &str, piece: &mut impl FnMut(&str)) {
         let known = tokenizer.decode(&ids[self.from..self.done]);
         let same = all.bytes().zip(known.bytes()).take_while(|(a, b)| a == b).count();
-        let new = &all[all.floor_char_boundary(same)..];
-        if !new.is_empty() {
-            piece(new);
-            self.text.push_str(new);
-        }
         (self.from, self.done) = (self.done, ids.len());
+        all[all.floor_char_boundary(same)..].to_owned()
     }
 }
 
@@ -273,13 +263,12 @@ mod tests {
 
     #[test]
     fn pieces_are_whole_characters_and_make_up_the_text() {
-        let ids: Vec<u32> = "xaé€z".bytes().map(u32::from).collect();
-        let (mut pieces, mut found) = (Pieces::new(1, 0), Vec::new());
-        for end in 2..=ids.len() {
-            pieces.push(&ByteTokenizer, &ids[..end], &mut |piece: &str| found.push(piece.to_owned()));
-        }
-        assert_eq!(found, ["a", "é", "€", "z"]);
-        assert_eq!(pieces.finish(&ByteTokenizer, &ids, &mut |_: &str| ()), "aé€z");
+        let ids: Vec<u32> = "xaé€z".bytes().chain([0xc3]).map(u32::from).collect();
+        let mut pieces = Pieces::new(1, 0);
+        let found: Vec<String> =
+            (2..=ids.len()).map(|end| pieces.next(&ByteTokenizer, &ids[..end], false)).collect();
+        assert_eq!(found, ["a", "", "é", "", "", "€", "z", ""]);
+        assert_eq!(pieces.next(&ByteTokenizer, &ids, true), "\u{fffd}");
     }
 
     /// Words, each with a space before it, but for the first of a text: as tokenizers of the kind of Llama 2 decode.
@@ -313,15 +302,12 @@ mod tests {
     fn a_space_before_the_first_new_word_is_kept() {
         let ids = [7, 8, 9, 10];
         let all = |before| {
-            let (mut pieces, mut found) = (Pieces::new(2, before), Vec::new());
-            for end in 3..=ids.len() {
-                pieces.push(&Words, &ids[..end], &mut |piece: &str| found.push(piece.to_owned()));
-            }
-            (found.concat(), pieces.finish(&Words, &ids, &mut |_: &str| ()))
+            let mut pieces = Pieces::new(2, before);
+            (3..=ids.len()).map(|end| pieces.next(&Words, &ids[..end], false)).collect::<String>()
         };
         for before in [1, 2, CONTEXT] {
-            assert_eq!(all(before), (" 9 10".to_owned(), " 9 10".to_owned()), "after {before}");
+            assert_eq!(all(before), " 9 10", "after {before}");
         }
-        assert_eq!(all(0).1, "9 10", "nothing was before");
+        assert_eq!(all(0), "9 10", "nothing was before");
     }
 }

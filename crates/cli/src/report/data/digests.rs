@@ -1,16 +1,15 @@
 //! The SHA-256 of local files, as `sha256sum` prints it. Held in memory: a buffer for each core.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read};
+use std::io::{BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use futures::{StreamExt, stream};
 use sha2::{Digest, Sha256};
 
-use crate::progress;
 use crate::words::bytes;
+use crate::{blocking, progress};
 use millstream::files::{File, Location};
 
 /// How much is read at once, in bytes.
@@ -25,22 +24,22 @@ pub(super) async fn of(files: impl Iterator<Item = &File>) -> BTreeMap<PathBuf, 
     // Several sources may have one file.
     let files: BTreeMap<PathBuf, u64> = files.filter_map(local).collect();
     let all = files.values().sum();
-    let (slow, done) = (progress::slow("hashing the files"), Arc::new(AtomicU64::new(0)));
+    let (slow, done) = (progress::slow("hashing the files"), Cell::new(0));
     let digest = async |(path, len): (PathBuf, u64)| {
-        let hashed = done.clone();
-        let work = tokio::task::spawn_blocking(move || {
-            let digest = digest(&path, len, &hashed);
+        let digest = blocking(move || {
+            let digest = digest(&path, len);
             (path, digest)
         });
-        let digest = work.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
-        slow.detail(|| format!("{} of {}", bytes(done.load(Relaxed)), bytes(all)));
+        let digest = digest.await;
+        done.update(|done| done + len);
+        slow.detail(|| format!("{} of {}", bytes(done.get()), bytes(all)));
         digest
     };
     stream::iter(files.into_iter().map(digest)).buffered(crate::cores()).collect().await
 }
 
 /// The digest of a file of this length.
-fn digest(path: &Path, len: u64, hashed: &AtomicU64) -> Result<String, String> {
+fn digest(path: &Path, len: u64) -> Result<String, String> {
     let failed = |e: std::io::Error| match e.kind() {
         ErrorKind::NotFound => "gone".to_owned(),
         _ => format!("cannot be read: {e}"),
@@ -49,19 +48,10 @@ fn digest(path: &Path, len: u64, hashed: &AtomicU64) -> Result<String, String> {
     if !path.metadata().map_err(failed)?.is_file() {
         return Err("is no file any more".to_owned());
     }
-    let mut file = std::fs::File::open(path).map_err(failed)?;
-    let (mut sha, mut buffer, mut read) = (Sha256::new(), vec![0; BUFFER], 0);
-    loop {
-        let more = file.read(&mut buffer).map_err(failed)?;
-        if more == 0 {
-            break;
-        }
-        sha.update(&buffer[..more]);
-        hashed.fetch_add(more as u64, Relaxed);
-        read += more as u64;
-    }
-    match read == len {
-        true => Ok(format!("{:x}", sha.finalize())),
-        false => Err(format!("has {read} bytes, and had {len}")),
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let mut sha = Sha256::new();
+    match std::io::copy(&mut BufReader::with_capacity(BUFFER, file), &mut sha).map_err(failed)? {
+        read if read == len => Ok(format!("{:x}", sha.finalize())),
+        read => Err(format!("has {read} bytes, and had {len}")),
     }
 }
