@@ -357,9 +357,7 @@ impl Shown {
         if let Some((run, head)) = run.zip(rows.first_mut().and_then(|row| row.first_mut())) {
             *head = format!("{run} after {head}");
         }
-        let by_value = table::aligned(&self.rows_by_value());
-        let gap = (!by_value.is_empty()).then(String::new);
-        table::aligned(&rows).into_iter().chain(gap).chain(by_value).collect()
+        table::several(&[rows, self.rows_by_value()])
     }
 
     /// The numbers by the values of a column as a table; nothing if there are none.

@@ -23,7 +23,7 @@ pub(super) fn init(telemetry: &Telemetry, is_aside: bool) {
     let default = if is_aside { ASIDE_FILTER } else { DEFAULT_FILTER };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let log = tracing_subscriber::fmt::layer()
-        .with_writer(AboveProgress)
+        .with_writer(|| AboveProgress)
         // Names of files, columns and sources may have control characters.
         .fmt_fields(
             debug_fn(|out, field, value| match field.name() {

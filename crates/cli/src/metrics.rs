@@ -4,7 +4,6 @@
 //! waiting task. Held in memory: some kilobytes for each of a few connections.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::net::TcpListener;
@@ -22,24 +21,15 @@ mod training;
 #[cfg(feature = "train")]
 use training::Training;
 
-/// The address that metrics are served at.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Address(SocketAddr);
-
-impl FromStr for Address {
-    type Err = String;
-
-    /// A port alone means the loopback address.
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let host_and_port = text.rsplit_once(':').unwrap_or(("", text));
-        let loopback = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        match host_and_port {
-            ("" | "localhost", port) => port.parse().map(loopback).map_err(|_| ()),
-            _ => text.parse().map_err(|_| ()),
-        }
-        .map(Self)
-        .map_err(|()| "give a port, such as 9100, or an address and a port, such as 0.0.0.0:9100".to_owned())
+/// Parses the address that metrics are served at. A port alone means the loopback address.
+pub(super) fn address(text: &str) -> std::result::Result<SocketAddr, String> {
+    let host_and_port = text.rsplit_once(':').unwrap_or(("", text));
+    let loopback = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    match host_and_port {
+        ("" | "localhost", port) => port.parse().ok().map(loopback),
+        _ => text.parse().ok(),
     }
+    .ok_or_else(|| "give a port, such as 9100, or an address and a port, such as 0.0.0.0:9100".to_owned())
 }
 
 /// The metrics to serve. Clones share them.
@@ -55,7 +45,7 @@ struct MetricsState {
 
 impl Metrics {
     /// Begins to serve, even before there are meters, and prints where the metrics are.
-    pub(super) async fn serve(&self, Address(address): Address) -> Result<()> {
+    pub(super) async fn serve(&self, address: SocketAddr) -> Result<()> {
         let bind = async || {
             let listener = TcpListener::bind(address).await?;
             Ok((listener.local_addr()?, listener))
@@ -102,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_port_alone_is_of_this_machine_alone() {
-        let parse = |text: &str| text.parse::<Address>().map(|Address(address)| address.to_string());
+        let parse = |text: &str| address(text).map(|address| address.to_string());
         for text in ["9100", ":9100", "localhost:9100", "127.0.0.1:9100"] {
             assert_eq!(parse(text).as_deref(), Ok("127.0.0.1:9100"), "{text}");
         }

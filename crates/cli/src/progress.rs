@@ -8,8 +8,6 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tracing_subscriber::fmt::MakeWriter;
-
 use super::{output, terminal};
 
 mod line;
@@ -114,7 +112,6 @@ impl Progress {
 }
 
 /// Standard error, above the progress if there is some. Each write has whole lines.
-#[derive(Clone, Copy)]
 pub(super) struct AboveProgress;
 
 impl Write for AboveProgress {
@@ -124,13 +121,5 @@ impl Write for AboveProgress {
 
     fn flush(&mut self) -> io::Result<()> {
         io::stderr().flush()
-    }
-}
-
-impl<'a> MakeWriter<'a> for AboveProgress {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        *self
     }
 }

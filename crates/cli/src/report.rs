@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::failure::{FAILED, Failure};
-use super::table::{aligned, left_aligned};
+use super::table::{aligned, left_aligned, several};
 use super::words::count;
 use super::{print_json, print_line, print_written, progress, settings};
 use millstream::{Result, atomic};
@@ -129,11 +129,8 @@ fn results(args: &ReportArgs, json: bool) -> Result<()> {
     match json {
         true => figures.iter().try_for_each(print_json),
         false => {
-            let by_value = aligned(&table_by_value(&figures));
-            let gap = (!by_value.is_empty()).then(String::new);
-            let mut lines =
-                aligned(&table(&figures.iter().collect::<Vec<_>>())).into_iter().chain(gap).chain(by_value);
-            lines.try_for_each(|line| print_line(&line))?;
+            let tables = [table(&figures.iter().collect::<Vec<_>>()), table_by_value(&figures)];
+            several(&tables).iter().try_for_each(|line| print_line(line))?;
             figures.iter().try_for_each(print_ledger)
         }
     }

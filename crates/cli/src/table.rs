@@ -13,6 +13,12 @@ pub(super) fn left_aligned(rows: &[Vec<String>]) -> Vec<String> {
     lines(rows, true)
 }
 
+/// Tables as lines, with a blank line between two. Tables without rows are left out.
+pub(super) fn several(tables: &[Vec<Vec<String>>]) -> Vec<String> {
+    let some = tables.iter().map(|rows| aligned(rows)).filter(|lines| !lines.is_empty());
+    some.collect::<Vec<_>>().join(&String::new())
+}
+
 fn lines(rows: &[Vec<String>], is_left: bool) -> Vec<String> {
     let shown = |cell: &String| on_a_line(cell).into_owned();
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(shown).collect()).collect();

@@ -1,10 +1,11 @@
 //! The trace file and the metrics of a run, for commands that drive a loader.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::metrics::{Address, Metrics};
+use super::metrics::{self, Metrics};
 use super::trace::Trace;
 use millstream::Result;
 use millstream::loader::Watch;
@@ -17,15 +18,15 @@ pub(super) struct TelemetryArgs {
     trace: Option<PathBuf>,
 
     /// Serve Prometheus metrics at /metrics: a PORT, reachable from this machine only, or ADDRESS:PORT.
-    #[arg(long, value_name = "ADDR")]
-    metrics_addr: Option<Address>,
+    #[arg(long, value_name = "ADDR", value_parser = metrics::address)]
+    metrics_addr: Option<SocketAddr>,
 }
 
 /// The trace file and the metrics of a run, if the options ask for them. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Telemetry {
     pub(super) trace: Option<Trace>,
-    address: Option<Address>,
+    address: Option<SocketAddr>,
     /// They are served only if there is an address.
     pub(super) metrics: Metrics,
 }

@@ -5,11 +5,9 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "train")]
-use millstream::tokenizer::Tokenizer;
 use millstream::{Batch, Result};
 #[cfg(feature = "train")]
-use millstream_train::{RunConfig, Trainer};
+use millstream_train::Trainer;
 
 /// How a simulated trainer spends its time. The values have no help texts, which would make a command's help longer than a
 /// screen.
@@ -29,17 +27,12 @@ const LOOKS: Duration = Duration::from_millis(50);
 /// Takes batches one after the other.
 pub(super) enum Consumer {
     Simulated(Spend, Duration),
+    /// One step of training per batch. No checkpoint is written.
     #[cfg(feature = "train")]
     Trainer(Box<Trainer>),
 }
 
 impl Consumer {
-    /// A new model of the config, trained with one step per batch. No checkpoint is written.
-    #[cfg(feature = "train")]
-    pub(super) fn trainer(config: &RunConfig, tokenizer: &dyn Tokenizer) -> Result<Self> {
-        Ok(Self::Trainer(Box::new(Trainer::new(config, tokenizer)?)))
-    }
-
     /// Reads every id, as a copy to a device would, and spends the time of a simulated step, until `is_stopped`; or does
     /// a real step.
     pub(super) fn take(&mut self, batch: &Batch, is_stopped: impl Fn() -> bool) -> Result<()> {

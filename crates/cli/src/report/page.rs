@@ -64,7 +64,7 @@ pub(super) fn of_tables(tables: &[Table]) -> String {
             // Writing to a `String` never fails.
             let _ = writeln!(html, "<h2>{}</h2>", escaped(&table.title));
         }
-        push_table(&mut html, &table.rows, |_| None);
+        push_table(&mut html, "", &table.rows, |_, _| None);
     }
     html.push_str("</body>\n</html>\n");
     html
@@ -186,26 +186,33 @@ fn data(runs: &[Run], charts: &[Shown<'_>]) -> Value {
 
 fn figures(html: &mut String, runs: &[Run]) {
     let rows = table(&runs.iter().map(|run| &run.figures).collect::<Vec<_>>());
-    push_table(html, &rows, |row| row.checked_sub(1));
+    push_table(html, "", &rows, |row, column| row.checked_sub(1).filter(|_| column == 0));
     for (number, run) in runs.iter().enumerate() {
         if let Some(ledger) = &run.figures.ledger {
-            push_table(html, &ledger.rows(), |row| (row == 0).then_some(number));
-            let by_value = ledger.rows_by_value();
-            if !by_value.is_empty() {
-                push_table(html, &by_value, |row| (row == 0).then_some(number));
+            for rows in [ledger.rows(), ledger.rows_by_value()] {
+                push_table(html, "", &rows, |row, column| (row + column == 0).then_some(number));
             }
         }
     }
 }
 
-/// A table whose first row and column are heads. `run` says whose color a row begins with.
-fn push_table(html: &mut String, rows: &[Vec<String>], run: impl Fn(usize) -> Option<usize>) {
-    html.push_str("<div class=\"scroll\"><table>\n");
+/// A table whose first row and column are heads, unless it is empty. `run` says whose color a cell of a row and a column
+/// has.
+fn push_table(
+    html: &mut String,
+    class: &str,
+    rows: &[Vec<String>],
+    run: impl Fn(usize, usize) -> Option<usize>,
+) {
+    if rows.is_empty() {
+        return;
+    }
+    let _ = writeln!(html, "<div class=\"scroll\"><table class=\"{class}\">");
     for (number, row) in rows.iter().enumerate() {
         html.push_str("<tr>");
         for (column, cell) in row.iter().enumerate() {
             let tag = if number == 0 || column == 0 { "th" } else { "td" };
-            let swatch = run(number).filter(|_| column == 0).map_or_else(String::new, swatch);
+            let swatch = run(number, column).map_or_else(String::new, swatch);
             let _ = write!(html, "<{tag}>{swatch}{}</{tag}>", escaped(cell));
         }
         html.push_str("</tr>\n");
@@ -215,6 +222,11 @@ fn push_table(html: &mut String, rows: &[Vec<String>], run: impl Fn(usize) -> Op
 
 fn swatch(run: usize) -> String {
     format!("<i class=\"swatch\" style=\"--h:{}\"></i>", hue(run))
+}
+
+/// The name of a run behind its color.
+fn named(number: usize, run: &Run) -> String {
+    swatch(number) + &escaped(&run.figures.run)
 }
 
 /// The hue of a run: each is the golden angle from the one before, so that all are far apart.
@@ -227,10 +239,10 @@ fn legend(html: &mut String, runs: &[Run]) {
     html.push_str("<nav>\n");
     if runs.len() > 1 {
         for (number, run) in runs.iter().enumerate() {
-            let (swatch, name) = (swatch(number), escaped(&run.figures.run));
+            let name = named(number, run);
             let _ = writeln!(
                 html,
-                "<label><input type=\"checkbox\" checked data-run=\"{number}\">{swatch}{name}</label>"
+                "<label><input type=\"checkbox\" checked data-run=\"{number}\">{name}</label>"
             );
         }
     }
@@ -249,11 +261,11 @@ fn samples(html: &mut String, runs: &[Run]) {
     html.push_str("<h2>Samples</h2>\n");
     for (number, run) in runs.iter().enumerate() {
         for sample in &run.samples {
-            let (swatch, name) = (swatch(number), escaped(&run.figures.run));
             let (prompt, text) = (escaped(&sample.prompt), escaped(&sample.text));
+            let name = named(number, run);
             let _ = writeln!(
                 html,
-                "<article><h3>{swatch}{name}, after step {}</h3><pre><b>{prompt}</b>{text}</pre></article>",
+                "<article><h3>{name}, after step {}</h3><pre><b>{prompt}</b>{text}</pre></article>",
                 sample.step
             );
         }
@@ -275,21 +287,12 @@ fn differences(html: &mut String, runs: &[Run]) {
     if keys.is_empty() {
         return;
     }
-    html.push_str(
-        "<h2>How the configs differ</h2>\n<div class=\"scroll\"><table class=\"keys\">\n<tr><th>key</th>",
-    );
-    for (number, run) in runs.iter().enumerate() {
-        let _ = write!(html, "<th>{}{}</th>", swatch(number), escaped(&run.figures.run));
-    }
-    html.push_str("</tr>\n");
-    for (key, values) in &keys {
-        let _ = write!(html, "<tr><th>{}</th>", escaped(key));
-        for value in values {
-            let _ = write!(html, "<td>{}</td>", escaped(value));
-        }
-        html.push_str("</tr>\n");
-    }
-    html.push_str("</table></div>\n");
+    html.push_str("<h2>How the configs differ</h2>\n");
+    let names = runs.iter().map(|run| run.figures.run.clone());
+    let head = std::iter::once("key".to_owned()).chain(names).collect();
+    let body = keys.into_iter().map(|(key, values)| std::iter::once(key).chain(values).collect());
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(body).collect();
+    push_table(html, "keys", &rows, |row, column| column.checked_sub(1).filter(|_| row == 0));
 }
 
 /// Visits the values of a config by their dotted keys.
@@ -307,11 +310,10 @@ fn flat(key: &str, value: &toml::Value, visit: &mut impl FnMut(String, String)) 
 fn configs(html: &mut String, runs: &[Run]) {
     html.push_str("<h2>Configs</h2>\n");
     for (number, run) in runs.iter().enumerate() {
-        let (swatch, name) = (swatch(number), escaped(&run.figures.run));
         // A part of a table can always be written.
         let toml = toml::to_string_pretty(&run.config).unwrap_or_default();
         let open = if runs.len() == 1 { " open" } else { "" };
-        let _ = writeln!(html, "<details{open}><summary>{swatch}{name}</summary>");
+        let _ = writeln!(html, "<details{open}><summary>{}</summary>", named(number, run));
         for (step, setting) in &run.settings {
             let _ = writeln!(html, "<p>from step {step} on: <code>{}</code></p>", escaped(setting));
         }

@@ -21,6 +21,8 @@ use crate::program::program;
 use crate::{RunConfig, hint, print_json};
 use millstream::process::end_with_parent;
 use millstream::{Batch, Error, Loader, Result, loader};
+#[cfg(feature = "train")]
+use millstream_train::Trainer;
 
 /// How often the parent looks whether a child has ended, and whether it is asked to stop.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -155,7 +157,7 @@ async fn measure(Orders { config, way, takes, batches: wanted }: Orders) -> Resu
             Consumer::Simulated(spend, Duration::try_from_secs_f64(seconds).unwrap_or_default())
         }
         #[cfg(feature = "train")]
-        Takes::Train => Consumer::trainer(&config, &*tokenizer)?,
+        Takes::Train => Consumer::Trainer(Box::new(Trainer::new(&config, &*tokenizer)?)),
     };
     let opened = Instant::now();
     let builder =
