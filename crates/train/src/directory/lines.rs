@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -37,47 +37,16 @@ pub(super) fn cut<T: DeserializeOwned>(path: &Path, is_kept: impl Fn(&T) -> bool
     Ok(kept)
 }
 
-/// Appends to a file.
-#[derive(Debug)]
-pub(super) struct Lines {
-    path: PathBuf,
-    file: File,
+/// Opens a file to append to it, and makes it if there is none.
+pub(super) fn open(path: &Path) -> Result<File> {
+    OpenOptions::new().append(true).create(true).open(path).map_err(|e| Error::io(path, "open", e))
 }
 
-impl Lines {
-    pub(super) fn open(path: PathBuf) -> Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).open(&path);
-        Ok(Self { file: file.map_err(|e| Error::io(&path, "open", e))?, path })
-    }
-
-    /// Writes one line in one call, so a kill leaves whole lines and at most one incomplete line.
-    pub(super) fn write(&mut self, value: &impl Serialize) -> Result<()> {
-        let failed = |e| Error::io(&self.path, "write", e);
-        let line = serde_json::to_string(value).map_err(|e| failed(e.into()))? + "\n";
-        self.file.write_all(line.as_bytes()).map_err(failed)
-    }
-}
-
-/// Appends to a file that is made with its first line.
-#[derive(Debug)]
-pub(super) struct LateLines {
-    path: PathBuf,
-    lines: Option<Lines>,
-}
-
-impl LateLines {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, lines: None }
-    }
-
-    /// As [`Lines::write`].
-    pub(super) fn write(&mut self, value: &impl Serialize) -> Result<()> {
-        let lines = match &mut self.lines {
-            Some(lines) => lines,
-            none => none.insert(Lines::open(self.path.clone())?),
-        };
-        lines.write(value)
-    }
+/// Appends one line to a file, in one call, so a kill leaves whole lines and at most one incomplete line.
+pub(super) fn append(path: &Path, value: &impl Serialize) -> Result<()> {
+    let failed = |e| Error::io(path, "write", e);
+    let line = serde_json::to_string(value).map_err(|e| failed(e.into()))? + "\n";
+    open(path)?.write_all(line.as_bytes()).map_err(failed)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The files that the first rank of a run writes besides checkpoints: the settings of its sessions, the trail of
 //! cursors, the documents that it skips, the batches that no step used, and its reports. The reports go to `metrics.jsonl`,
-//! and to TensorBoard's event files if the config asks for them. All have each step once, even after a resume. Holds the
-//! open files.
+//! and to TensorBoard's event files if the config asks for them. All have each step once, even after a resume.
 //!
 //! TensorBoard only shows the metrics: if its files cannot be written, the run goes on without them.
 
@@ -10,11 +9,11 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::RunDirectory;
-use super::lines::{self, LateLines, Lines};
+use super::lines;
 use super::samples::Sample;
 use super::skipped::SkipLog;
 use super::tensorboard::{self, TensorBoard};
-use super::unused::{self, Unused};
+use super::unused::Unused;
 use crate::checkpoint::folder;
 use crate::config::RunConfig;
 use crate::events::Observer;
@@ -24,17 +23,16 @@ use millstream::error::{Error, Result};
 use millstream::meter::Skipped;
 use millstream::trail::Trail;
 
-/// The open files of a session, in a directory that this process has claimed.
+/// The files of a session.
 #[derive(Debug)]
 pub(crate) struct RunLog {
-    _directory: RunDirectory,
-    metrics: Lines,
-    /// The step of the validation that was the last line when the file was opened.
+    /// Claimed by this process.
+    directory: RunDirectory,
+    /// The step of the validation that was the last line of the metrics when the session began.
     validated: Option<u64>,
     tensorboard: Option<TensorBoard>,
     trail: Trail,
     skipped: SkipLog,
-    unused: LateLines,
 }
 
 /// The step, which every line has, and the field that only validations have.
@@ -67,15 +65,16 @@ impl RunLog {
         let batch = cursor.map_or(0, Cursor::batch);
         directory.save_settings(step, batch, config)?;
         let metrics = lines::cut(&directory.metrics(), |line: &Line| line.step <= step)?;
+        // A run that reports nothing has an empty file.
+        lines::open(&directory.metrics())?;
         lines::cut(&directory.samples(), |sample: &Sample| sample.step <= step)?;
+        lines::cut(&directory.unused(), |unused: &Unused| unused.to <= batch)?;
         let tensorboard = begin_tensorboard(&directory, config, &metrics).unwrap_or_else(without_tensorboard);
         let trail = Trail::open(directory.trail(), batch)?;
         let last = metrics.lines().last().and_then(|line| serde_json::from_str::<Line>(line).ok());
         let validated = last.filter(|line| line.validation_loss.is_some()).map(|line| line.step);
-        let metrics = Lines::open(directory.metrics())?;
         let skipped = SkipLog::open(&directory, step)?;
-        let unused = unused::open(&directory, batch)?;
-        Ok(Self { _directory: directory, metrics, validated, tensorboard, trail, skipped, unused })
+        Ok(Self { directory, validated, tensorboard, trail, skipped })
     }
 
     /// Whether the session before wrote the validation after `step`, and ended before it saved a checkpoint.
@@ -85,7 +84,7 @@ impl RunLog {
 
     /// Writes a line, and its numbers as scalars.
     pub(crate) fn write(&mut self, report: &impl Serialize) -> Result<()> {
-        self.metrics.write(report)?;
+        lines::append(&self.directory.metrics(), report)?;
         let Some(board) = &mut self.tensorboard else { return Ok(()) };
         let line = serde_json::to_value(report);
         let line = line.map_err(|e| Error::io(METRICS, "write", e.into()))?;
@@ -104,7 +103,7 @@ impl RunLog {
     }
 
     pub(crate) fn record_unused(&mut self, batches: Range<u64>) -> Result<()> {
-        self.unused.write(&Unused { from: batches.start, to: batches.end })
+        lines::append(&self.directory.unused(), &Unused { from: batches.start, to: batches.end })
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::RunDirectory;
-use super::lines::{self, Lines};
+use super::lines;
 use super::tensorboard::TensorBoard;
 use crate::file_names::SAMPLES;
 use millstream::error::{Error, Result};
@@ -36,7 +36,7 @@ impl RunDirectory {
         if self.saved_samples()?.contains(sample) {
             return Ok(());
         }
-        Lines::open(self.samples())?.write(sample)?;
+        lines::append(&self.samples(), sample)?;
         let shown = TensorBoard::newest(&self.tensorboard())
             .and_then(|board| board.map_or(Ok(()), |mut board| board.sample(sample.step, &sample.whole())));
         if let Err(error) = shown {

@@ -1,9 +1,10 @@
 //! The documents that a run skipped, and why: `skipped.jsonl`, one JSON object a line. Held in memory: all of them.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 
 use super::RunDirectory;
-use super::lines::{self, LateLines};
+use super::lines;
 #[cfg(doc)]
 use millstream::error::Error;
 use millstream::error::Result;
@@ -17,7 +18,7 @@ const MOST: usize = 10_000;
 pub(super) struct SkipLog {
     /// Those in the file. A resume, a kill and each epoch read documents again.
     known: HashSet<Skipped>,
-    lines: LateLines,
+    path: PathBuf,
 }
 
 impl SkipLog {
@@ -26,7 +27,7 @@ impl SkipLog {
         let path = directory.skipped();
         let kept = lines::cut(&path, |_: &Skipped| step > 0)?;
         let known = kept.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        Ok(Self { known, lines: LateLines::new(path) })
+        Ok(Self { known, path })
     }
 
     /// Writes those of these documents that are new.
@@ -35,7 +36,7 @@ impl SkipLog {
             if self.known.len() >= MOST || self.known.contains(&document) {
                 continue;
             }
-            self.lines.write(&document)?;
+            lines::append(&self.path, &document)?;
             self.known.insert(document);
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::RunDirectory;
-use super::lines::{self, LateLines};
+use super::lines;
 #[cfg(doc)]
 use millstream::error::Error;
 use millstream::error::Result;
@@ -16,12 +16,6 @@ use millstream::error::Result;
 pub(super) struct Unused {
     pub(super) from: u64,
     pub(super) to: u64,
-}
-
-/// The file of a session whose data continues at `batch`.
-pub(super) fn open(directory: &RunDirectory, batch: u64) -> Result<LateLines> {
-    lines::cut(&directory.unused(), |unused: &Unused| unused.to <= batch)?;
-    Ok(LateLines::new(directory.unused()))
 }
 
 impl RunDirectory {
