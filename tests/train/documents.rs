@@ -60,7 +60,7 @@ fn rows() -> impl Strategy<Value = Vec<Vec<Vec<u32>>>> {
 
 fn hidden(model: &Gpt, batch: &Batch, scope: Scope, device: &Device) -> Vec<f32> {
     let tensors = Tensors::new(batch, scope, device);
-    values(model.hidden(tensors.inputs, tensors.documents.as_ref()))
+    values(model.hidden(tensors.inputs, tensors.positions.as_ref()))
 }
 
 fn close(a: &[f32], b: &[f32]) -> bool {

@@ -37,7 +37,7 @@ const UNIGRAM: &str = "unigram.bin";
 const CURSOR: &str = "cursor.json";
 
 /// The numbers of a run after a step.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
     version: u32,
@@ -69,20 +69,7 @@ pub struct State {
 impl State {
     /// Creates the state before the first step of a model and an optimizer with these fingerprints.
     pub fn new(model: Fingerprint, optimizer: Fingerprint) -> Self {
-        Self {
-            version: VERSION,
-            step: 0,
-            tokens: 0,
-            seconds: 0.0,
-            loss: None,
-            loss_by: LossBy::default(),
-            validation_loss: None,
-            validation_step: None,
-            best_validation_loss: None,
-            bits_per_byte: None,
-            model,
-            optimizer,
-        }
+        Self { version: VERSION, model, optimizer, ..Self::default() }
     }
 }
 

@@ -23,7 +23,7 @@ use std::sync::{Mutex, Once, PoisonError};
 
 use burn::tensor::{DType, Device};
 
-use crate::config::{DEVICES, Precision, TrainConfig};
+use crate::config::{Precision, TrainConfig};
 use millstream::error::{Error, Result};
 use millstream::threads;
 
@@ -38,7 +38,16 @@ pub fn open(config: &TrainConfig) -> Result<Device> {
     if config.device == "flex" {
         start_threads(parts(config))?;
     }
-    let device = by_name(&config.device, config.devices.first().copied())?;
+    let name = config.device.as_str();
+    let device = match gpu::by_name(name, config.devices.first().copied()) {
+        Some(device) => device?,
+        None if name == "flex" => Device::flex(),
+        None => {
+            let problem =
+                format!("this build has no `{name}`; build with `cargo build --release --features {name}`");
+            return Err(Error::config("train.device", problem));
+        }
+    };
     let is_bf16 = config.precision == Precision::Bf16;
     if is_bf16 && !device.supports_dtype(DType::BF16) {
         let problem = format!("device `{}` cannot compute in bf16; use f32", config.device);
@@ -84,22 +93,5 @@ pub(super) fn parts(config: &TrainConfig) -> usize {
     match config.device.as_str() {
         "flex" => std::thread::available_parallelism().map_or(1, usize::from),
         _ => 1,
-    }
-}
-
-fn by_name(name: &str, number: Option<usize>) -> Result<Device> {
-    if let Some(device) = gpu::by_name(name, number) {
-        return device;
-    }
-    match name {
-        "flex" => Ok(Device::flex()),
-        known if DEVICES.contains(&known) => Err(Error::config(
-            "train.device",
-            format!("this build has no `{name}`; build with `cargo build --release --features {name}`"),
-        )),
-        _ => Err(Error::config(
-            "train.device",
-            format!("unknown device `{name}`; the devices are {}", DEVICES.join(", ")),
-        )),
     }
 }

@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `language_model`, `hidden` | the trait of models that the trainer needs; their matrices of hidden layers |
-//! | `tensors`, `scope`, `documents` | its inputs: a batch on a device, which ids are targets, where documents begin |
+//! | `tensors`, `scope` | its inputs: a batch on a device, which ids are targets |
 //! | `gpt`, `attention`, `mlp`, `norm`, `rope` | a decoder-only transformer |
 //! | `shape` | its parameters before there is one, and their names in other libraries |
 //! | `init`, `random` | its first weights |
@@ -12,7 +12,6 @@
 //! | `unigram` | a model that knows only how frequent each token is, to compare with |
 
 mod attention;
-mod documents;
 mod dropout;
 mod generate;
 mod gpt;
@@ -30,7 +29,6 @@ mod tensors;
 mod unigram;
 
 pub use attention::{Attention, KeyValues};
-pub use documents::Documents;
 pub use generate::{Sampling, generate, generate_after};
 pub use gpt::{Block, Gpt};
 pub use hidden::HiddenMatrix;

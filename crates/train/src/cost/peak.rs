@@ -7,8 +7,9 @@ use burn::tensor::{DType, Device, Distribution, Tensor};
 use serde::Serialize;
 
 use crate::config::Precision;
+use crate::device::reading::failed;
 use crate::kernels::product::multiply;
-use millstream::error::{Error, Result};
+use millstream::error::Result;
 
 /// The first size of the matrices. They double until a product takes [`LONG`], up to [`LARGEST`]. Kernels like multiples of
 /// 64, and a CPU's caches dislike powers of two.
@@ -33,7 +34,7 @@ pub struct Peak {
 /// seconds, and keeps the device busy.
 ///
 /// # Errors
-/// [`Error::Train`] if the device fails.
+/// [`Error::Train`](millstream::Error::Train) if the device fails.
 pub fn peak(device: &Device, precision: Precision) -> Result<Peak> {
     let mut size = FIRST;
     let mut peak = Peak { flops_per_second: 0.0, size };
@@ -76,7 +77,7 @@ fn matrix(size: usize, device: &Device, precision: Precision) -> Tensor<2> {
 fn time(left: &Tensor<2>, right: &Tensor<2>) -> Result<Duration> {
     let began = Instant::now();
     let corner = multiply(left.clone(), right.clone()).slice([0..1, 0..1]);
-    corner.try_into_data().map_err(|e| Error::Train(format!("the device failed: {e}")))?;
+    corner.try_into_data().map_err(failed)?;
     Ok(began.elapsed())
 }
 

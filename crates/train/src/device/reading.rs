@@ -4,6 +4,7 @@
 //! request is made before the next step is queued, and the answer is awaited after. burn copies when the bytes are
 //! first accessed, and waits there. So each reading has a thread that accesses them and ends with the reading.
 
+use std::fmt::Display;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -15,10 +16,7 @@ use millstream::meter::stage_span;
 
 /// Numbers on their way from a device, which continues to work.
 #[derive(Debug)]
-pub(crate) struct Reading(State);
-
-#[derive(Debug)]
-enum State {
+pub(crate) enum Reading {
     /// Here already, or nobody has asked for them yet.
     Data(Arc<TensorData>),
     Coming(JoinHandle<Result<Vec<f32>>>),
@@ -31,25 +29,25 @@ impl Reading {
         let _span = stage_span!("trainer", "flush").entered();
         let data = match numbers.try_into_data() {
             Ok(data) => Arc::new(data),
-            Err(e) => return Self(State::Failed(failed(&e.to_string()))),
+            Err(e) => return Self::Failed(failed(e)),
         };
         if data.bytes().property() != AllocationProperty::Device {
-            return Self(State::Data(data));
+            return Self::Data(data);
         }
         // On the stream of this thread, where the work is: another stream would hold memory of its own.
         let (stream, asked) = (StreamId::current(), Arc::clone(&data));
         let reader = move || stream.executes(|| numbers_of(&asked));
         let thread = Builder::new().name("reading".to_owned()).spawn(reader);
         // If the system refuses a thread, the numbers are read on demand, and also wait for later work.
-        Self(thread.map_or(State::Data(data), State::Coming))
+        thread.map_or(Self::Data(data), Self::Coming)
     }
 
     pub(crate) fn finish(self) -> Result<Vec<f32>> {
         let _span = stage_span!("trainer", "results").entered();
-        match self.0 {
-            State::Data(data) => numbers_of(&data),
-            State::Coming(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
-            State::Failed(error) => Err(error),
+        match self {
+            Self::Data(data) => numbers_of(&data),
+            Self::Coming(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Self::Failed(error) => Err(error),
         }
     }
 }
@@ -57,13 +55,14 @@ impl Reading {
 /// Reads numbers, and waits for the device to have them.
 pub(crate) fn read(numbers: Tensor<1>) -> Result<Vec<f32>> {
     let _span = stage_span!("trainer", "results").entered();
-    numbers_of(&numbers.try_into_data().map_err(|e| failed(&e.to_string()))?)
+    numbers_of(&numbers.try_into_data().map_err(failed)?)
 }
 
 fn numbers_of(data: &TensorData) -> Result<Vec<f32>> {
-    data.try_to_vec::<f32>().map_err(|e| failed(&format!("{e:?}")))
+    data.try_to_vec::<f32>().map_err(|e| failed(format!("{e:?}")))
 }
 
-fn failed(e: &str) -> Error {
+/// The error of a device.
+pub(crate) fn failed(e: impl Display) -> Error {
     Error::Train(format!("the device failed: {e}"))
 }

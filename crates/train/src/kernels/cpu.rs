@@ -49,7 +49,7 @@ pub(crate) use adamw::AdamWKernel;
 pub(super) use attention::AttentionKernel;
 pub(crate) use elementwise::{add, scale, squares};
 pub(super) use heads::{join_heads, split_heads};
-pub(super) use loss::{loss, loss_and_slopes};
+pub(super) use loss::loss_and_slopes;
 pub(super) use norm::{norm, norm_gradients};
 pub(crate) use product::with_threads;
 pub(super) use product::{add_product, product};

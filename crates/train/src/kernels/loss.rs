@@ -99,7 +99,7 @@ impl Chunk {
     fn losses(&self, head: &Tensor<2>) -> Tensor<1> {
         let logits = self.logits(head);
         if cpu::has(&logits) {
-            return self.masked(cpu::loss(logits, &self.targets));
+            return self.masked(cpu::loss_and_slopes(logits, &self.targets).0);
         }
         self.nats(&softmax(logits, 1))
     }

@@ -5,7 +5,6 @@ use burn::optim::GradientsParams;
 use burn::tensor::{DType, Device, Int, Tensor};
 
 use super::attention::{Attention, KeyValues};
-use super::documents::Documents;
 use super::dropout::{Draws, Dropout};
 use super::hidden::HiddenMatrix;
 use super::init::{Init, Initial};
@@ -163,27 +162,31 @@ impl Gpt {
     }
 
     /// Returns the hidden states after the last norm, `[batch, length, d_model]`, for ids `[batch, length]`, in the type
-    /// of the products. Each row is one text, or holds `documents` that do not see each other.
+    /// of the products. Each row is one text; or it holds documents that do not see each other, in which the ids have these
+    /// `positions`, `[batch, length]`.
     ///
     /// # Panics
     /// If `length` is more than the model's `seq_len`.
-    pub fn hidden(&self, ids: Tensor<2, Int>, documents: Option<&Documents>) -> Tensor<3> {
-        self.hidden_with(ids, documents, None)
+    pub fn hidden(&self, ids: Tensor<2, Int>, positions: Option<&Tensor<2, Int>>) -> Tensor<3> {
+        self.hidden_with(ids, positions, None)
     }
 
     /// As [`hidden`](Self::hidden), with dropout of what enters the adapters.
     fn hidden_with(
         &self,
         ids: Tensor<2, Int>,
-        documents: Option<&Documents>,
+        positions: Option<&Tensor<2, Int>>,
         draws: Option<&Draws>,
     ) -> Tensor<3> {
         let [_, length] = ids.dims();
-        let rope = match documents {
-            Some(documents) => self.rope.at_each(&documents.positions),
+        let rope = match positions {
+            Some(positions) => self.rope.at_each(positions),
             None => self.rope.at(0, length),
         };
-        let starts = documents.map(Documents::starts);
+        let starts = positions.map(|positions| {
+            let places = Tensor::<1, Int>::arange(0..length as i64, &positions.device());
+            places.unsqueeze::<2>() - positions.clone()
+        });
         let mut x = embed(self.embedding.val(), ids);
         for block in &self.blocks {
             let read = self.narrow(block.attention_norm.forward(x.clone()));
@@ -268,9 +271,9 @@ fn wide(x: Tensor<3>) -> Tensor<3> {
 /// hidden states, and autodiff goes back from the product of the hidden states and that gradient.
 impl LanguageModel for Gpt {
     fn losses(&self, tensors: &Tensors) -> Tensor<2> {
-        let Tensors { inputs, targets, mask, documents } = tensors.clone();
+        let Tensors { inputs, targets, mask, positions } = tensors.clone();
         let [rows, length] = targets.dims();
-        let hidden = self.hidden(inputs, documents.as_ref());
+        let hidden = self.hidden(inputs, positions.as_ref());
         let width = hidden.dims()[2];
         head_nats(
             hidden.reshape([rows * length, width]),
@@ -282,10 +285,10 @@ impl LanguageModel for Gpt {
     }
 
     fn gradients(&self, tensors: &Tensors) -> (Tensor<2>, GradientsParams) {
-        let Tensors { inputs, targets, mask, documents } = tensors.clone();
+        let Tensors { inputs, targets, mask, positions } = tensors.clone();
         let [rows, length] = targets.dims();
         let draws = self.dropout.as_ref().map(|dropout| dropout.draws(&inputs));
-        let hidden = self.hidden_with(inputs, documents.as_ref(), draws.as_ref());
+        let hidden = self.hidden_with(inputs, positions.as_ref(), draws.as_ref());
         let width = hidden.dims()[2];
         let hidden = hidden.reshape([rows * length, width]);
         let [states, weights] = [hidden.clone(), self.head_weight()].map(Tensor::inner);

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-use super::documents::Documents;
 use super::scope::Scope;
 use millstream::batch::Batch;
 
@@ -17,8 +16,9 @@ pub struct Tensors {
     pub targets: Tensor<2, Int>,
     /// 1 where a target counts and 0 elsewhere, `[rows, seq_len]`; `None` if all count.
     pub mask: Option<Tensor<2>>,
-    /// Which document each input belongs to; `None` if a row is one text to the model.
-    pub documents: Option<Documents>,
+    /// The place of each input in its document, `[rows, seq_len]`, and 0 for padding, so that each padding is on its own;
+    /// `None` if a row is one text to the model.
+    pub positions: Option<Tensor<2, Int>>,
 }
 
 impl Tensors {
@@ -55,7 +55,7 @@ impl Tensors {
             inputs: plane(0),
             targets: plane(1),
             mask: masked.then(|| plane(2).float()),
-            documents: (scope == Scope::Document).then(|| Documents { positions: plane(3) }),
+            positions: (scope == Scope::Document).then(|| plane(3)),
         }
     }
 }

@@ -140,7 +140,7 @@ fn joined(parts: Vec<Tensor<2>>) -> Tensor<1> {
 fn sum(batch: &Batch, scope: Scope, losses: Tensor<1>) -> Result<f64> {
     let mut sums = LossSums::default();
     sums.add(batch, scope, &read(losses)?);
-    Ok(sums.nats())
+    Ok(sums.all.nats)
 }
 
 /// Adds `more` to the gradients of `sum`.

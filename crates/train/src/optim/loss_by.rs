@@ -24,9 +24,9 @@ const MOST: usize = 32;
 
 /// The losses of some targets, added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Sum {
-    pub(super) nats: f64,
-    pub(super) tokens: usize,
+pub(crate) struct Sum {
+    pub(crate) nats: f64,
+    pub(crate) tokens: usize,
 }
 
 impl Sum {
@@ -41,6 +41,11 @@ impl Sum {
     pub(super) fn join(&mut self, other: &Self) {
         self.nats += other.nats;
         self.tokens += other.tokens;
+    }
+
+    /// The mean loss of the targets, in nats.
+    pub(crate) fn mean(&self) -> f64 {
+        self.nats / self.tokens as f64
     }
 }
 
@@ -158,7 +163,7 @@ impl LossBy {
     /// The mean of each value that has targets.
     pub(crate) fn means(&self) -> LossByValue {
         let mean = |(value, sum): (&String, &Sum)| {
-            let mean = MeanLoss { loss: sum.nats / sum.tokens as f64, tokens: sum.tokens as u64 };
+            let mean = MeanLoss { loss: sum.mean(), tokens: sum.tokens as u64 };
             (sum.tokens > 0).then(|| (value.clone(), mean))
         };
         let named =

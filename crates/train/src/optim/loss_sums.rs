@@ -9,7 +9,7 @@ use millstream::batch::Batch;
 /// The losses of targets, added up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LossSums {
-    all: Sum,
+    pub(crate) all: Sum,
     pub(crate) by: LossBy,
 }
 
@@ -38,19 +38,5 @@ impl LossSums {
     pub(crate) fn join(&mut self, other: &Self) {
         self.all.join(&other.all);
         self.by.join(&other.by);
-    }
-
-    /// The sum of all losses, in nats.
-    pub(crate) fn nats(&self) -> f64 {
-        self.all.nats
-    }
-
-    pub(crate) fn tokens(&self) -> usize {
-        self.all.tokens
-    }
-
-    /// The mean loss of all targets, in nats.
-    pub(crate) fn mean(&self) -> f64 {
-        self.all.nats / self.all.tokens as f64
     }
 }

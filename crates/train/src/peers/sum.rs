@@ -11,6 +11,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{DType, Tensor, TensorData};
 
 use super::Peers;
+use crate::device::reading::failed;
 use millstream::error::{Error, Result};
 
 /// How many numbers are summed at once, 16 MiB: enough that sending costs little next to the transfer, and few enough
@@ -84,7 +85,7 @@ impl ModuleVisitor for Host<'_> {
             return;
         };
         self.types.push(gradient.dtype());
-        let data = gradient.try_into_data().map_err(|e| Error::Train(format!("the device failed: {e}")));
+        let data = gradient.try_into_data().map_err(failed);
         self.failed = data.and_then(|data| self.sums.push(data.convert::<f32>())).err();
     }
 }

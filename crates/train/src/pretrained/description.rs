@@ -62,10 +62,8 @@ struct File {
     head_dim: Option<usize>,
     vocab_size: usize,
     max_position_embeddings: usize,
-    #[serde(default = "activation")]
-    hidden_act: String,
-    #[serde(default = "epsilon")]
-    rms_norm_eps: f64,
+    hidden_act: Option<String>,
+    rms_norm_eps: Option<f64>,
     rope_theta: Option<f32>,
     /// Overrides `rope_parameters`, which newer versions write, unless it is empty.
     rope_scaling: Option<Rope>,
@@ -101,14 +99,6 @@ struct Rope {
     high_freq_factor: Option<f32>,
     original_max_position_embeddings: Option<usize>,
     partial_rotary_factor: Option<f32>,
-}
-
-fn activation() -> String {
-    "silu".to_owned()
-}
-
-fn epsilon() -> f64 {
-    1e-6
 }
 
 fn window() -> Option<usize> {
@@ -194,9 +184,9 @@ impl File {
         if let Some((_, problem)) = refusals.iter().find(|(is_set, _)| *is_set) {
             return Err((*problem).to_owned());
         }
-        match self.hidden_act.as_str() {
-            "silu" => Ok(()),
-            other => Err(format!("hidden_act is {other}; only silu is supported")),
+        match self.hidden_act.as_deref() {
+            None | Some("silu") => Ok(()),
+            Some(other) => Err(format!("hidden_act is {other}; only silu is supported")),
         }
     }
 
@@ -281,7 +271,7 @@ impl File {
             vocab_size: Some(self.vocab_size),
             rope_theta,
             rope_scaling,
-            norm_epsilon: self.rms_norm_eps,
+            norm_epsilon: self.rms_norm_eps.unwrap_or(1e-6),
             ..architecture.shape()
         };
         let in_its_words = |said: String, (ours, theirs): &(&str, &str)| said.replace(ours, theirs);

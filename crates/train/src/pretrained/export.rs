@@ -7,9 +7,12 @@ use serde_json::{Map, Value, json};
 
 use super::description::keys;
 use super::dtype::WeightDtype;
-use super::files::{ADAPTER, CARD, CHAT_TEMPLATE, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG};
+use super::files::{
+    ADAPTER, ADAPTER_WEIGHTS, CARD, CHAT_TEMPLATE, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG,
+};
 use super::origin::Origin;
 use super::partial::{Partial, is_empty};
+use super::shards::ModelTensors;
 use super::{shards, template};
 use crate::config::{LoraConfig, ModelConfig, Projection, RopeKind, RopeScaling};
 use crate::model::shape::{Architecture, parts};
@@ -102,7 +105,9 @@ impl Export<'_> {
     ) -> Result<Vec<String>> {
         self.write_with(directory, |within| {
             let parts = adapter_parts(self.config, lora);
-            let mut files = vec![shards::write_adapter(model, &parts, self.dtype, within)?];
+            let parameters = ModelTensors::new(model);
+            shards::save(&within.join(ADAPTER_WEIGHTS), &parts, self.dtype, &parameters)?;
+            let mut files = vec![ADAPTER_WEIGHTS.to_owned()];
             let texts = vec![(ADAPTER, pretty(&adapter(lora, base))), (CARD, self.card.to_owned())];
             self.write_texts(texts, within, &mut files)?;
             Ok(files)

@@ -76,9 +76,7 @@ impl Origin {
             templates: templates(directory)?,
         }))
     }
-}
 
-impl Origin {
     /// Whether one of its chat templates is this.
     pub(super) fn has_template(&self, template: &str) -> bool {
         let key = self.tokenizer.get("chat_template");

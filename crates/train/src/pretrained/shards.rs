@@ -10,8 +10,9 @@ use burn::tensor::{DType, Tensor};
 use serde_json::{Map, Value, json};
 
 use super::dtype::WeightDtype;
-use super::files::{ADAPTER_WEIGHTS, INDEX, WEIGHTS};
+use super::files::{INDEX, WEIGHTS};
 use super::layout::scatter;
+use crate::device::reading::read;
 use crate::model::Gpt;
 use crate::model::shape::Part;
 use millstream::atomic::write_synced;
@@ -47,17 +48,6 @@ pub(super) fn write(
     Ok(names)
 }
 
-/// Writes the factors of the adapters of `model` to `directory`, as one file. Returns its name.
-pub(super) fn write_adapter(
-    model: &Gpt,
-    parts: &[Part],
-    dtype: WeightDtype,
-    directory: &Path,
-) -> Result<String> {
-    save(&directory.join(ADAPTER_WEIGHTS), parts, dtype, &ModelTensors::new(model))?;
-    Ok(ADAPTER_WEIGHTS.to_owned())
-}
-
 /// Splits parts into runs of at most `most` values. A part with more values is a run alone.
 fn shards(parts: &[Part], most: u64) -> Vec<&[Part]> {
     let (mut shards, mut from, mut size) = (Vec::new(), 0, 0);
@@ -72,7 +62,8 @@ fn shards(parts: &[Part], most: u64) -> Vec<&[Part]> {
     shards
 }
 
-fn save(path: &Path, shard: &[Part], dtype: WeightDtype, parameters: &ModelTensors) -> Result<()> {
+/// Writes the tensors of some parts as one file.
+pub(super) fn save(path: &Path, shard: &[Part], dtype: WeightDtype, parameters: &ModelTensors) -> Result<()> {
     let failed = |e| Error::io(path, "write the weights", e);
     let mut file = BufWriter::new(File::create(path).map_err(failed)?);
     file.write_all(&header(shard, dtype)).map_err(failed)?;
@@ -113,13 +104,13 @@ fn header(shard: &[Part], dtype: WeightDtype) -> Vec<u8> {
 
 /// The parameters of a model by their paths, flat and on their device.
 #[derive(Default)]
-struct ModelTensors {
+pub(super) struct ModelTensors {
     path: Vec<String>,
     found: BTreeMap<String, Tensor<1>>,
 }
 
 impl ModelTensors {
-    fn new(model: &Gpt) -> Self {
+    pub(super) fn new(model: &Gpt) -> Self {
         let mut parameters = Self::default();
         model.visit(&mut parameters);
         parameters
@@ -129,9 +120,7 @@ impl ModelTensors {
         let Some(parameter) = self.found.get(path) else {
             return Err(Error::Train(format!("the model has no parameter {path}: it has another shape")));
         };
-        let data = parameter.clone().cast(DType::F32).try_into_data();
-        let data = data.map_err(|e| Error::Train(format!("the device failed: {e}")))?;
-        data.try_to_vec::<f32>().map_err(|e| Error::Train(format!("no values of {path}: {e:?}")))
+        read(parameter.clone().cast(DType::F32))
     }
 }
 

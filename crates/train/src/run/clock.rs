@@ -17,13 +17,10 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub(super) fn pass(&mut self, waited: Duration, trained: Duration) {
+    pub(super) fn pass(&mut self, waited: Duration, trained: Duration, summed: Option<Duration>) {
         self.waited += waited;
         self.trained += trained;
-    }
-
-    pub(super) fn sum(&mut self, summed: Option<Duration>) {
-        self.summed = summed.map(|summed| summed + self.summed.unwrap_or_default());
+        self.summed = summed.map(|summed| summed + self.summed.unwrap_or_default()).or(self.summed);
     }
 
     pub(super) fn count(&mut self, step: &Step) {

@@ -46,16 +46,11 @@ impl<'a> Reports<'a> {
         Self { observer, log, watch, logged_meters, tokens, total, window, unlogged: None }
     }
 
-    /// Adds time that was spent waiting for batches and training.
-    pub(super) fn pass(&mut self, waited: Duration, trained: Duration) {
-        self.total.pass(waited, trained);
-        self.window.pass(waited, trained);
-    }
-
-    /// Adds time that was spent waiting for the peers and summing with them.
-    pub(super) fn sum(&mut self, summed: Option<Duration>) {
-        self.total.sum(summed);
-        self.window.sum(summed);
+    /// Adds time that was spent waiting for batches and training, and how much of the latter went into waiting for the
+    /// peers and summing with them, if there are any.
+    pub(super) fn pass(&mut self, waited: Duration, trained: Duration, summed: Option<Duration>) {
+        self.total.pass(waited, trained, summed);
+        self.window.pass(waited, trained, summed);
     }
 
     /// Reports a step that `trainer` has done.

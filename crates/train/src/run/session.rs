@@ -253,8 +253,7 @@ impl<'a, M: LanguageModel, V: Batches, H: AsyncFnMut() -> Result<Option<V>>> Ses
                 }
             },
         });
-        self.reports.pass(waited, began.elapsed());
-        self.reports.sum(self.trainer.take_summed());
+        self.reports.pass(waited, began.elapsed(), self.trainer.take_summed());
         advanced.map_err(|e| self.with_remedy(e))
     }
 
@@ -316,7 +315,7 @@ impl<'a, M: LanguageModel, V: Batches, H: AsyncFnMut() -> Result<Option<V>>> Ses
         let began = Instant::now();
         let step = self.queued.take().map(|queued| self.trainer.complete(queued)).transpose();
         let step = step.map_err(|e| self.with_remedy(e))?;
-        self.reports.pass(Duration::ZERO, began.elapsed());
+        self.reports.pass(Duration::ZERO, began.elapsed(), None);
         step.iter().for_each(|step| self.report(step));
         Ok(())
     }

@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 
 use super::Trainer;
 use crate::device::is_asynchronous;
-use crate::device::reading::{Reading, read};
+use crate::device::reading::{Reading, failed, read};
 use crate::events::LossByValue;
 use crate::model::{LanguageModel, Unigram};
 use crate::optim::gradients::{Factor, PendingGradients, add, forward_backward, global_norm};
@@ -180,7 +180,7 @@ impl<M: LanguageModel> Trainer<M> {
         own.flops = self.flops.as_ref().map_or(0.0, |flops| flops.for_batches(stepped));
         if !self.peers.is_alone() && is_asynchronous(&self.config.train) {
             // Time spent waiting for the device is not to count as time spent waiting for peers.
-            self.device.sync().map_err(|e| Error::Train(format!("the device failed: {e}")))?;
+            self.device.sync().map_err(failed)?;
         }
         Ok(own)
     }
@@ -215,7 +215,7 @@ impl<M: LanguageModel> Trainer<M> {
 
     fn finish_step(&mut self, number: u64, lr: f64, losses: &LossSums, grad_norm: f64, flops: f64) -> Step {
         self.state.loss_by.join(&losses.by);
-        let (loss, tokens) = (losses.mean(), losses.tokens());
+        let (loss, tokens) = (losses.all.mean(), losses.all.tokens);
         self.state.loss = Some(loss);
         let flops = self.flops.as_ref().map(|_| flops);
         Step { number, loss, lr, grad_norm, tokens, flops, loss_by: losses.by.means() }
@@ -241,7 +241,7 @@ impl<M: LanguageModel> Trainer<M> {
         let began = Instant::now();
         let losses = self.whole_losses(own)?;
         self.summed += began.elapsed();
-        let norm = f64::from(results[at]) / losses.tokens() as f64;
+        let norm = f64::from(results[at]) / losses.all.tokens as f64;
         Ok((losses, norm))
     }
 

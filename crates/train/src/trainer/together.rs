@@ -9,6 +9,7 @@ use burn::tensor::Tensor;
 use twox_hash::XxHash3_64;
 
 use super::Trainer;
+use crate::device::reading::failed;
 use crate::model::{LanguageModel, Unigram};
 use crate::optim::LossSums;
 use crate::peers::Peers;
@@ -100,7 +101,7 @@ fn digest<M: LanguageModel>(model: &M) -> Result<u64> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             match param.val().inner().try_into_data() {
                 Ok(data) => self.0.write(data.as_bytes()),
-                Err(e) => self.1 = Err(Error::Train(format!("the device failed: {e}"))),
+                Err(e) => self.1 = Err(failed(e)),
             }
         }
     }

@@ -61,11 +61,11 @@ impl<M: LanguageModel> Trainer<M> {
         }
         let losses = self.whole_losses(own.losses)?;
         let bytes = self.peers.share(own.bytes)?.iter().sum::<u64>() as f64;
-        if losses.tokens() == 0 {
+        if losses.all.tokens == 0 {
             return Ok(Decision::WithoutTargets);
         }
-        let loss = losses.mean();
-        let bits_per_byte = (bytes > 0.0).then(|| losses.nats() / std::f64::consts::LN_2 / bytes);
+        let loss = losses.all.mean();
+        let bits_per_byte = (bytes > 0.0).then(|| losses.all.nats / std::f64::consts::LN_2 / bytes);
         (self.state.validation_loss, self.state.validation_step) = (Some(loss), Some(self.state.step));
         self.state.best_validation_loss =
             Some(self.state.best_validation_loss.map_or(loss, |best| best.min(loss)));
@@ -74,7 +74,7 @@ impl<M: LanguageModel> Trainer<M> {
             step: self.state.step,
             validation_loss: loss,
             bits_per_byte,
-            validation_tokens: losses.tokens() as u64,
+            validation_tokens: losses.all.tokens as u64,
             loss_by: losses.by.means(),
         }))
     }

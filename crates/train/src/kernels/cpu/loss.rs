@@ -33,29 +33,6 @@ vectorized! {
     }
 }
 
-/// Returns only the losses.
-pub(crate) fn loss(logits: Tensor<2>, targets: &Tensor<2, Int>) -> Tensor<2> {
-    let [count, vocab] = logits.dims();
-    let logits = Numbers::new(logits);
-    let targets = places(targets);
-    let mut nats = vec![0.0; count];
-    let rows = grain(vocab);
-    (logits.get().par_chunks(rows * vocab), nats.par_chunks_mut(rows), targets.par_chunks(rows))
-        .into_par_iter()
-        .for_each(|(logits, nats, targets)| nats_of_rows(logits, nats, targets, vocab));
-    tensor(nats, [count, 1])
-}
-
-vectorized! {
-    fn nats_of_rows<'a>(logits: &'a [f32], nats: &'a mut [f32], targets: &'a [usize], vocab: usize) {
-        for ((row, nats), &target) in logits.chunks_exact(vocab).zip(nats).zip(targets) {
-            let max = simd::max(row);
-            let sum = simd::sum([row], |[logit]| simd::exp(logit - max));
-            *nats = bounded(sum.ln() + max - row[target]);
-        }
-    }
-}
-
 /// A probability that underflows f32 counts as the smallest normal one.
 #[inline(always)]
 fn bounded(nats: f32) -> f32 {
