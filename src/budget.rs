@@ -14,8 +14,10 @@
 //! the budget. This is noticed, and the source may go on by one slab beyond it (`Budget::lend`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+
+use crate::threads::lock;
 
 /// The bytes of ids that one byte of text can become: one `u32`.
 pub(crate) const IDS_PER_BYTE: usize = size_of::<u32>();
@@ -52,17 +54,17 @@ impl Budget {
 
     /// Bytes in flight now.
     pub fn used(&self) -> usize {
-        self.state().used
+        lock(&self.state).used
     }
 
     /// The most bytes that were ever in flight.
     pub fn peak(&self) -> usize {
-        self.state().peak
+        lock(&self.state).peak
     }
 
     /// Takes `bytes`, waiting until they fit.
     pub(crate) fn poll_lease(self: &Arc<Self>, cx: &mut Context<'_>, bytes: usize) -> Poll<Lease> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let fits = state.used <= state.reserved || state.used + bytes <= self.limit;
         if !fits && !std::mem::take(&mut state.lends) {
             if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
@@ -76,13 +78,13 @@ impl Budget {
     /// Takes `bytes`, whether they fit or not. This is for ids, whose room was taken with their text, and for
     /// the rest of a document that has begun.
     pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> Lease {
-        self.lease(&mut self.state(), bytes)
+        self.lease(&mut lock(&self.state), bytes)
     }
 
     /// Reserves `bytes` for as long as the guard lives. They count as used, but no lease waits for them to come back.
     #[cfg(feature = "stores")]
     pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Reserve {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.reserved += bytes;
         Reserve { lease: self.lease(&mut state, bytes), bytes }
     }
@@ -106,13 +108,13 @@ impl Budget {
 
     /// Notes that something runs by itself until the guard is dropped: a read, a blocking job.
     pub(crate) fn moving(self: &Arc<Self>) -> Moving {
-        self.state().moving += 1;
+        lock(&self.state).moving += 1;
         Moving(self.clone())
     }
 
     /// If sources wait for memory that nothing under way will give back: how many of them would wake `waker`.
     pub(crate) fn stuck(&self, waker: &Waker) -> Option<usize> {
-        let state = self.state();
+        let state = lock(&self.state);
         let is_stuck = state.moving == 0 && !state.waiting.is_empty();
         is_stuck.then(|| state.waiting.iter().filter(|waiting| waiting.will_wake(waker)).count())
     }
@@ -125,19 +127,15 @@ impl Budget {
     /// Lets the source have one more lease than there is room for. A window is part of the order: if its documents
     /// do not fit the budget, reading on is the only way to ever give their memory back.
     pub(crate) fn lend(&self) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.lends = true;
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    fn state(&self) -> MutexGuard<'_, Ledger> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn release(&self, bytes: usize) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.used -= bytes;
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
@@ -198,7 +196,7 @@ pub(crate) struct Reserve {
 impl Drop for Reserve {
     fn drop(&mut self) {
         if let Some(budget) = &self.lease.budget {
-            budget.state().reserved -= self.bytes;
+            lock(&budget.state).reserved -= self.bytes;
         }
     }
 }
@@ -237,7 +235,7 @@ pub(crate) struct Moving(Arc<Budget>);
 
 impl Drop for Moving {
     fn drop(&mut self) {
-        self.0.state().moving -= 1;
+        lock(&self.0.state).moving -= 1;
     }
 }
 

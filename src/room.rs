@@ -6,8 +6,10 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::SystemTime;
+
+use crate::threads::lock;
 
 /// A bound on a directory, in one process.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ impl Room {
 
     /// Makes the next [`take`](Self::take) scan the directory.
     pub(crate) fn forget(&self) {
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = 0;
+        *lock(&self.left) = 0;
     }
 
     /// Reserves `bytes` more, and returns whether there is room. `look` lists the directory's entries. `remove` removes
@@ -54,7 +56,7 @@ impl Room {
     ) -> io::Result<bool> {
         let Some(bound) = self.bound().checked_sub(bytes) else { return Ok(false) };
         // One thread at a time scans the directory.
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = lock(&self.left);
         if *left < bytes {
             let held = make_room(look()?, bound, remove)?;
             *left = self.limit.saturating_sub(held).min(self.share.max(bytes));

@@ -6,7 +6,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait before the system is asked again.
 const APART: Duration = Duration::from_micros(100);
 
+/// Locks a mutex, also one that a thread held when it panicked: what is locked here is whole at any time.
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Checks that `wanted` more threads can run at once, by starting them and letting them end.
 ///
 /// A program calls it before it builds a runtime. [`Source::open`](crate::Source::open) and
@@ -34,7 +39,7 @@ pub fn check(wanted: usize) -> Result<()> {
     let gate = Mutex::new(());
     thread::scope(|scope| {
         // Each thread waits for the gate, so that all of them are there at once.
-        let closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed = lock(&gate);
         let mut threads = Vec::with_capacity(wanted);
         let checked = (0..wanted).try_for_each(|started| {
             let wait = || {

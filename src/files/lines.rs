@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use memchr::memchr_iter;
 
 use super::codec::{Codec, DetectedCodec, HEAD_BYTES};
+use crate::threads::lock;
 
 /// How much is read at once, in bytes.
 const PIECE: u64 = 1 << 20;
@@ -25,7 +26,7 @@ impl Lines {
     /// Returns the number of line ends before `byte` of file `file`, which is at `path`. Other callers wait
     /// meanwhile.
     pub(super) fn before(&self, file: u32, path: &Path, byte: u64) -> io::Result<u64> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.0);
         let nearest = known.range((file, 0)..=(file, byte)).next_back();
         let (mut at, mut lines) = nearest.map_or((0, 0), |(&(_, at), &lines)| (at, lines));
         if at == byte {

@@ -1,7 +1,7 @@
 //! The meters of one loader, its budgets, and how long its consumer waits.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use crate::meter::{
 use crate::source::{AHEAD, Origin, Source};
 use crate::stage::{LeftBehind, SPARE_JOBS, Workers};
 use crate::store::Stores;
+use crate::threads::lock;
 use crate::world::World;
 
 #[derive(Debug)]
@@ -131,7 +132,7 @@ impl Gauge {
 
     /// Whether the stream has ended without an error.
     pub(super) fn has_ended(&self) -> bool {
-        self.consumer().has_ended
+        lock(&self.consumer).has_ended
     }
 
     pub(super) fn left_behind(&self, lane: usize, source: usize) -> &LeftBehind {
@@ -159,13 +160,13 @@ impl Gauge {
 
     /// Notes that the consumer asks for a batch that is made while it waits.
     pub(super) fn asked(&self) {
-        self.consumer().begin(&self.chain);
+        lock(&self.consumer).begin(&self.chain);
     }
 
     /// Notes the answer to the consumer's request for a batch, and whether the queue was full at that moment. The queue
     /// holds `queued` now.
     pub(super) fn polled<T>(&self, next: &Poll<Option<T>>, was_full: bool, queued: usize) {
-        let consumer = &mut *self.consumer();
+        let consumer = &mut *lock(&self.consumer);
         if next.is_pending() {
             consumer.begin(&self.chain);
             return;
@@ -210,7 +211,7 @@ impl Gauge {
 
     /// The consumer's counts and waits, including a wait that still lasts.
     fn consumed(&self) -> Meters {
-        let consumer = self.consumer();
+        let consumer = lock(&self.consumer);
         let (mut first, mut later) = (consumer.before_first, consumer.after_first);
         if consumer.waiting.has_begun() {
             let waited = if consumer.first.is_some() { &mut later } else { &mut first };
@@ -265,10 +266,6 @@ impl Gauge {
             true => 1,
             false => (self.budgets.len() + 1).min(cores.max(1)),
         }
-    }
-
-    fn consumer(&self) -> MutexGuard<'_, Consumer> {
-        self.consumer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,10 +10,11 @@
 //! meter, where they add up over the tasks.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::{Meter, MeterState};
+use crate::threads::lock;
 
 pub(crate) const CAUSES: usize = 6;
 
@@ -139,7 +140,7 @@ impl Chain {
 
     /// Notes that tasks run from now on.
     pub(crate) fn begin(&self) {
-        self.timeline().now = Some((Cause::Work, Instant::now()));
+        lock(&self.timeline).now = Some((Cause::Work, Instant::now()));
     }
 
     /// Notes whether the task that makes batches waits for rows.
@@ -157,7 +158,7 @@ impl Chain {
 
     /// Changes the state of the tasks. The time up to now was the current cause's.
     fn change(&self, change: impl FnOnce(&mut Timeline)) {
-        let mut timeline = self.timeline();
+        let mut timeline = lock(&self.timeline);
         change(&mut timeline);
         let Some((cause, since)) = timeline.now else { return };
         let next = match timeline.is_waiting && timeline.starving > 0 {
@@ -169,10 +170,6 @@ impl Chain {
         timeline.spent[cause.number()] += now - since;
         drop(timeline);
         self.add_wait(cause, now - since);
-    }
-
-    fn timeline(&self) -> MutexGuard<'_, Timeline> {
-        self.timeline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the cause of missing input. Call it while the input is still missing.
@@ -214,7 +211,7 @@ impl Chain {
 
     /// How long each cause has held the next batch up, in nanoseconds.
     pub(crate) fn spent(&self) -> [u64; CAUSES] {
-        let timeline = self.timeline();
+        let timeline = lock(&self.timeline);
         let mut spent = timeline.spent;
         if let Some((cause, since)) = timeline.now {
             spent[cause.number()] += since.elapsed();
@@ -230,7 +227,7 @@ impl Chain {
     /// Adds time in which one task did everything itself. Reading and tokenizing had taken `before` when that time began.
     pub(crate) fn add_alone(&self, time: Duration, before: [u64; 2]) {
         let mut rest = time;
-        let mut timeline = self.timeline();
+        let mut timeline = lock(&self.timeline);
         for ((cause, now), before) in
             [Cause::Source, Cause::Tokenize].into_iter().zip(self.beside()).zip(before)
         {
@@ -320,7 +317,7 @@ mod tests {
     fn a_wait_is_shared_out_by_the_causes_meanwhile() {
         let chain = chain(CustomMeters::default());
         let lasted = |cause: Cause, seconds: u64| {
-            chain.timeline().spent[cause.number()] += Duration::from_secs(seconds);
+            lock(&chain.timeline).spent[cause.number()] += Duration::from_secs(seconds);
         };
         lasted(Cause::Tokenize, 50);
         let before = chain.spent();

@@ -1,11 +1,12 @@
 //! The documents that were skipped, each with its reason.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Unit;
+use crate::threads::lock;
 
 /// How many skipped documents a stage remembers until they are taken. The others are only counted.
 const MOST: usize = 1000;
@@ -58,10 +59,10 @@ pub(super) struct Remembered {
 impl Remembered {
     /// Remembers one, if there is room. The log names the first ones for each reason, if it is to.
     pub(super) fn push(&self, is_logged: bool, reason: &str, skipped: impl FnOnce(String) -> Skipped) {
-        let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reasons = lock(&self.reasons);
         let message = is_logged.then(|| reasons.message(reason)).flatten();
         drop(reasons);
-        if message.is_none() && self.all().len() >= MOST {
+        if message.is_none() && lock(&self.all).len() >= MOST {
             return;
         }
         let skipped = skipped(reason.to_owned());
@@ -73,17 +74,13 @@ impl Remembered {
                 unit => tracing::warn!(path, line, %unit, byte, reason, "{message}"),
             }
         }
-        let mut all = self.all();
+        let mut all = lock(&self.all);
         if all.len() < MOST {
             all.push(skipped);
         }
     }
 
     pub(super) fn take(&self) -> Vec<Skipped> {
-        std::mem::take(&mut self.all())
-    }
-
-    fn all(&self) -> MutexGuard<'_, Vec<Skipped>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut lock(&self.all))
     }
 }

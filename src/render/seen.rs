@@ -1,13 +1,14 @@
 //! What was seen of a source's records: for those who learn from none of them.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::Outcome;
 use super::chat::NOTHING;
 use super::conversation::Conversation;
 use super::fields::quoted;
 use crate::config::Learn;
+use crate::threads::lock;
 
 /// After how many conversations a role that `chat.learn` names should have occurred.
 const MANY: usize = 1000;
@@ -37,7 +38,7 @@ impl Seen {
     }
 
     pub(super) fn note(&self, conversation: &Conversation) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         state.conversations += 1;
         for about in &conversation.about {
             if !state.roles.contains(&about.role) {
@@ -56,7 +57,7 @@ impl Seen {
 
     /// Notes what a record became.
     pub(super) fn note_outcomes(&self, outcomes: &[Outcome]) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         for outcome in outcomes {
             match outcome {
                 Outcome::Text(_) => state.is_learned = true,
@@ -68,7 +69,7 @@ impl Seen {
 
     /// Why nothing is learned from in all records so far, if that is so.
     pub(super) fn unlearned(&self) -> Option<String> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = lock(&self.state);
         let reason = state.reason.as_ref().filter(|_| !state.is_learned)?;
         let mut why = format!("all records are left out, the last one because {reason}");
         if reason == NOTHING && state.conversations > 0 {

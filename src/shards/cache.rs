@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use super::{Manifest, StoredSplit, sweep};
@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::room::Room;
 use crate::segment::{IdsOrigin, Segment, SegmentWriter, Width};
+use crate::threads::lock;
 
 mod held;
 mod record;
@@ -85,8 +86,8 @@ impl TokenCache {
         let identity = identity(of, delivered)?;
         let name: String = identity[..NAME_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();
         let directory = config.path.join(name);
-        let (lock, is_closed) = match locked(&directory) {
-            Ok(lock) => (Some(lock), false),
+        let (file, is_closed) = match locked(&directory) {
+            Ok(file) => (Some(file), false),
             Err(error) if error.refuses_writing() || error.lacks_room() => {
                 let (path, error) = (config.path.display(), error.chain());
                 tracing::warn!(%path, %error, "the token cache is only read: nothing can be written there");
@@ -104,7 +105,7 @@ impl TokenCache {
             room: Room::new(config.limit.0, PIECE.min(config.limit.0 / PIECE_SHARE), 0),
             taken: AtomicU64::default(),
             directory,
-            lock,
+            lock: file,
             identity,
             origin: of.ids_origin(),
             width: Width::for_vocab(of.vocab_size),
@@ -114,7 +115,7 @@ impl TokenCache {
             cache.shrink().map_err(|e| Error::io(&cache.root, "make room in", e))?;
         }
         cache.look()?;
-        let (there, all) = (cache.state().splits.len(), of.splits());
+        let (there, all) = (lock(&cache.state).splits.len(), of.splits());
         tracing::info!(path = %cache.directory.display(), "{there} of {all} splits are in the token cache");
         Ok(Arc::new(cache))
     }
@@ -123,7 +124,7 @@ impl TokenCache {
     /// blocks.
     pub(crate) fn refresh(&self) {
         if let Err(error) = self.look()
-            && !std::mem::replace(&mut self.state().is_lost, true)
+            && !std::mem::replace(&mut lock(&self.state).is_lost, true)
         {
             tracing::warn!(%error, "the token cache cannot be read");
         }
@@ -143,24 +144,24 @@ impl TokenCache {
     }
 
     pub(crate) fn tokens(&self, number: u32) -> Option<StoredSplit> {
-        self.state().splits.get(&number).cloned()
+        lock(&self.state).splits.get(&number).cloned()
     }
 
     /// Whether to record split `number`. Only the first caller gets true.
     pub(crate) fn claim(&self, number: u32) -> bool {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         !state.is_closed && !state.splits.contains_key(&number) && state.claimed.insert(number)
     }
 
     /// Lets another lane record a claimed split.
     fn release(&self, number: u32) {
-        self.state().claimed.remove(&number);
+        lock(&self.state).claimed.remove(&number);
     }
 
     /// Forgets tokens that turned out to be damaged, and removes their file.
     pub(crate) fn forget(&self, tokens: &StoredSplit, error: &Error) {
         tracing::warn!(%error, "damaged tokens are removed from the token cache; their text is read instead");
-        let state = &mut *self.state();
+        let state = &mut *lock(&self.state);
         let Some(segment) = tokens.segment() else { return };
         let is_same = |kept: &Arc<Segment>| Arc::ptr_eq(kept, segment);
         let of_segment = |_: &u32, kept: &mut StoredSplit| kept.segment().is_some_and(is_same);
@@ -174,7 +175,7 @@ impl TokenCache {
     /// Adds the splits of a segment, unless it was added before. A damaged segment is removed.
     fn add(&self, path: &Path) {
         let name = path.file_name().unwrap_or_default();
-        if !self.state().opened.insert(name.to_owned()) {
+        if !lock(&self.state).opened.insert(name.to_owned()) {
             return;
         }
         let segment = match Segment::open(path, &self.identity, self.origin.clone()) {
@@ -186,7 +187,7 @@ impl TokenCache {
                 return;
             }
         };
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         for number in 0..segment.rows().len() {
             let tokens = StoredSplit::delivered(segment.clone(), number);
             state.splits.entry(tokens.split()).or_insert(tokens);
@@ -195,21 +196,17 @@ impl TokenCache {
 
     /// Stops caching, and logs why.
     fn close(&self, why: &str) {
-        if !std::mem::replace(&mut self.state().is_closed, true) {
+        if !std::mem::replace(&mut lock(&self.state).is_closed, true) {
             tracing::warn!(path = %self.root.display(), "the token cache stores nothing more: {why}");
         }
     }
 
     fn is_closed(&self) -> bool {
-        self.state().is_closed
+        lock(&self.state).is_closed
     }
 
     fn segment(&self) -> Result<SegmentWriter> {
         Ok(SegmentWriter::new(&self.directory, self.width, &self.identity)?.unsynced())
-    }
-
-    fn state(&self) -> MutexGuard<'_, CacheState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

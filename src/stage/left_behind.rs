@@ -1,8 +1,9 @@
 //! What is left out behind the last row of a lane's source. No cursor of a batch has it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::cursor::{LaneState, Omitted};
+use crate::threads::lock;
 
 /// What a lane leaves out of a source behind its last row. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +35,6 @@ impl Behind {
 
 impl LeftBehind {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Behind> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

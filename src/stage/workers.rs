@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use futures::channel::oneshot;
 
 use crate::error::{Error, Result, panic_message};
 use crate::pin::Pinning;
+use crate::threads::lock;
 use crate::tokenizer::worker;
 
 /// A bound on the groups of documents that are tokenized at once. Clones share it.
@@ -86,7 +87,7 @@ impl Workers {
 
     /// How many groups may be tokenized at once now.
     pub fn count(&self) -> usize {
-        self.state().count
+        lock(&self.state).count
     }
 
     /// Sets how many groups are tokenized at once from now on; at least one.
@@ -94,7 +95,7 @@ impl Workers {
     /// # Panics
     /// If it is called outside a tokio runtime.
     pub(crate) fn set_count(&self, count: usize) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.count = count.max(1);
         let more = state.count.saturating_sub(state.busy).min(state.queued.len());
         state.busy += more;
@@ -104,17 +105,17 @@ impl Workers {
 
     /// The time of all finished jobs together.
     pub(crate) fn worked(&self) -> Duration {
-        self.state().worked
+        lock(&self.state).worked
     }
 
     /// How many workers are working now.
     pub fn busy(&self) -> usize {
-        self.state().busy
+        lock(&self.state).busy
     }
 
     /// Whether a worker has nothing to do.
     pub(super) fn has_idle(&self) -> bool {
-        let state = self.state();
+        let state = lock(&self.state);
         state.busy < state.count
     }
 
@@ -179,7 +180,7 @@ impl Workers {
                 let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
             }
         });
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.queued.push_back(job);
         let is_free = state.busy < state.count;
         state.busy += usize::from(is_free);
@@ -198,7 +199,7 @@ impl Workers {
     fn work(&self) {
         let mut worked = Duration::ZERO;
         loop {
-            let mut state = self.state();
+            let mut state = lock(&self.state);
             state.worked += std::mem::take(&mut worked);
             let next = if state.busy > state.count { None } else { state.queued.pop_front() };
             let Some(job) = next else {
@@ -210,10 +211,6 @@ impl Workers {
             job();
             worked = began.elapsed();
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, PoolState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

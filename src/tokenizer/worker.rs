@@ -4,7 +4,9 @@
 //! who tokenizes beside it. Two workers of a process that work at once never have the same number.
 
 use std::cell::Cell;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+
+use crate::threads::lock;
 
 thread_local! {
     static WORKER: Cell<Option<usize>> = const { Cell::new(None) };
@@ -13,7 +15,7 @@ thread_local! {
 /// Whether each number is in use.
 fn numbers() -> MutexGuard<'static, Vec<bool>> {
     static NUMBERS: Mutex<Vec<bool>> = Mutex::new(Vec::new());
-    NUMBERS.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&NUMBERS)
 }
 
 /// Runs `work` as a worker, with the lowest number that is not in use.

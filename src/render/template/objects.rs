@@ -5,13 +5,14 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use minijinja::value::{DynObject, Enumerator, Object, ObjectRepr, ValueKind};
 use minijinja::{Error, State, Value};
 
 use super::{fail, room};
 use crate::render::json::Json;
+use crate::threads::lock;
 
 /// The methods of a dict that a template may call. As attributes they hide its entries.
 const OF_DICTS: [&str; 5] = ["copy", "get", "items", "keys", "values"];
@@ -176,7 +177,7 @@ impl Namespace {
             return fail(format!("a namespace has no attribute whose name begins with `_`: {name}"));
         }
         depth_around([&value])?;
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.0);
         match entries.iter_mut().find(|(key, _)| key == name) {
             Some((_, old)) => *old = value,
             None => {
@@ -199,7 +200,7 @@ impl Object for Namespace {
     }
 
     fn get_value_by_str(self: &Arc<Self>, name: &str) -> Option<Value> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = lock(&self.0);
         entries.iter().find_map(|(key, value)| (key == name).then(|| value.clone()))
     }
 

@@ -12,9 +12,10 @@
 //! seed.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::order::Draws;
+use crate::threads::lock;
 
 /// The most that shares add up to: the resolution of weights.
 const MAX_PERIOD: u32 = 1 << 16;
@@ -93,7 +94,7 @@ impl Schedule {
         if let Some(source) = known(&self.block) {
             return source;
         }
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = lock(&self.shared);
         if known(&shared).is_none() {
             *shared = Some(Arc::new(self.make(row)));
         }

@@ -4,8 +4,10 @@
 //! after it fail at once: over many files and sources, the waits do not add up.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use crate::threads::lock;
 
 /// The longest wait that a server is granted.
 pub(super) const MOST: Duration = Duration::from_secs(600);
@@ -25,14 +27,10 @@ struct Host {
 
 static HOSTS: Mutex<BTreeMap<String, Host>> = Mutex::new(BTreeMap::new());
 
-fn hosts() -> MutexGuard<'static, BTreeMap<String, Host>> {
-    HOSTS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Notes that a server asked to wait, unless it asks for too much: then its request fails, and others may try.
 pub(super) fn pause(host: &str, by: Duration) {
     if !by.is_zero() && by <= MOST {
-        let mut hosts = hosts();
+        let mut hosts = lock(&HOSTS);
         let until = &mut hosts.entry(host.to_owned()).or_default().until;
         *until = (*until).max(Some(Instant::now() + by));
     }
@@ -44,7 +42,7 @@ pub(super) fn pause(host: &str, by: Duration) {
 /// Why it has not answered, if that was just now.
 pub(super) async fn wait(host: &str) -> Result<(), String> {
     loop {
-        let left = match hosts().get(host) {
+        let left = match lock(&HOSTS).get(host) {
             Some(Host { dead: Some((at, reason)), .. }) if at.elapsed() < LEFT_ALONE => {
                 return Err(reason.clone());
             }
@@ -57,14 +55,14 @@ pub(super) async fn wait(host: &str) -> Result<(), String> {
 
 /// Notes that a server has answered.
 pub(super) fn answered(host: &str) {
-    let mut hosts = hosts();
+    let mut hosts = lock(&HOSTS);
     let host = hosts.entry(host.to_owned()).or_default();
     (host.answered, host.dead) = (Some(Instant::now()), None);
 }
 
 /// Notes that a request has failed for good, unless the server has answered another one since it began.
 pub(super) fn failed(host: &str, began: Instant, reason: &str) {
-    let mut hosts = hosts();
+    let mut hosts = lock(&HOSTS);
     let host = hosts.entry(host.to_owned()).or_default();
     if host.answered.is_none_or(|answered| answered < began) {
         host.dead = Some((Instant::now(), reason.to_owned()));

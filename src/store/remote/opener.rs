@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
@@ -13,6 +13,7 @@ use crate::budget::{Budget, Reserve};
 use crate::error::Result;
 use crate::files::Files;
 use crate::store::{Cancellable, Local, Plan, ReadTurn, Stored, checked, past_the_end};
+use crate::threads::lock;
 
 /// One part in this many of a lane's budget is for remote files.
 const BUDGET_SHARE: usize = 4;
@@ -70,32 +71,28 @@ impl FileOpener {
         if !file.location.is_remote() {
             return checked(Local::open(file.path(), file.len)?);
         }
-        let object = self.lock().object(number)?;
+        let object = lock(&self.ahead).object(number)?;
         checked(Remote { number, object, ahead: self.ahead.clone() })
     }
 
     /// How many bytes of fetched parts may be held at once.
     pub(crate) fn room(&self) -> u64 {
-        self.lock().room()
+        lock(&self.ahead).room()
     }
 
     /// Reads ranges of remote files, many at a time, and waits for all of them.
     pub(crate) fn fetch(&self, ranges: impl Iterator<Item = (u32, Range<u64>)>) -> Result<Vec<Bytes>> {
-        self.lock().fetch(ranges)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Ahead> {
-        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ahead).fetch(ranges)
     }
 
     /// Sets the plan of reads, in order. Reading ahead begins at once.
     pub(crate) fn plan(&mut self, plan: impl Plan) -> Result<()> {
-        self.lock().plan(Box::new(plan))
+        lock(&self.ahead).plan(Box::new(plan))
     }
 
     /// Notes that nothing before this turn is read any more.
     pub(crate) fn reach(&mut self, turn: ReadTurn) {
-        self.lock().reach(turn);
+        lock(&self.ahead).reach(turn);
     }
 }
 
@@ -118,20 +115,16 @@ impl Stored for Remote {
 
     fn read_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
         self.check_end(from, into)?;
-        self.ahead().read(self.number, &self.object, from, into)
+        lock(&self.ahead).read(self.number, &self.object, from, into)
     }
 
     fn look_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
         self.check_end(from, into)?;
-        self.ahead().look(self.number, &self.object, from, into)
+        lock(&self.ahead).look(self.number, &self.object, from, into)
     }
 }
 
 impl Remote {
-    fn ahead(&self) -> MutexGuard<'_, Ahead> {
-        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Refuses to read beyond the file's end.
     fn check_end(&self, from: u64, into: &[u8]) -> Result<()> {
         let end = from.saturating_add(into.len() as u64);

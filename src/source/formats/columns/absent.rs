@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use crate::error::{Error, Result};
 use crate::source::carried::is_partition;
+use crate::threads::lock;
 
 /// The wanted columns that neither a file so far nor its path has, and the problem of the first file that lacks them.
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ impl Absent {
         let names = names.filter(|name| !is_partition(path, name));
         let absent: BTreeMap<String, String> =
             names.filter_map(|name| Some((name.clone(), find(name).err()?.to_string()))).collect();
-        let mut all = self.lock();
+        let mut all = lock(&self.0);
         match &mut *all {
             None => *all = Some(absent),
             Some(all) => all.retain(|name, _| absent.contains_key(name)),
@@ -32,13 +33,9 @@ impl Absent {
 
     /// Refuses a column that no file has.
     pub(super) fn check(&self) -> Result<()> {
-        match self.lock().iter().flatten().next() {
+        match lock(&self.0).iter().flatten().next() {
             None => Ok(()),
             Some((_, problem)) => Err(Error::Corpus { problem: problem.clone() }),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<BTreeMap<String, String>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

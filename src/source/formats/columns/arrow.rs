@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::FileDecoder;
@@ -30,6 +30,7 @@ use crate::source::problem::{Problem, Unread};
 use crate::source::split_size::SplitSize;
 use crate::source::window::Window;
 use crate::store::Stored;
+use crate::threads::lock;
 
 /// Arrow files, and their wanted columns.
 #[derive(Debug)]
@@ -44,12 +45,8 @@ impl ArrowFormat {
         Self { columns, walked: Mutex::default() }
     }
 
-    fn walked(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<Messages>>> {
-        self.walked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn messages(&self, stored: &dyn Stored) -> Result<Arc<Messages>, Unread> {
-        if let Some(messages) = self.walked().get(stored.path()) {
+        if let Some(messages) = lock(&self.walked).get(stored.path()) {
             return Ok(messages.clone());
         }
         let messages = Messages::find(stored)?;
@@ -88,7 +85,7 @@ impl Format for ArrowFormat {
         cuts.retain(|row| (1..messages.rows()).contains(row));
         cuts.dedup();
         let cuts = Cuts::new(cuts).stored(messages.common_dictionaries(), |rows| vec![messages.bytes(rows)]);
-        self.walked().insert(stored.path().to_owned(), messages);
+        lock(&self.walked).insert(stored.path().to_owned(), messages);
         Ok(Laid { layout: Layout::Cuts(cuts), held })
     }
 

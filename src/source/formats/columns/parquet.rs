@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, BufReader, Read};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
@@ -33,6 +33,7 @@ use crate::source::problem::{Problem, Unread};
 use crate::source::split_size::SplitSize;
 use crate::source::window::{WINDOW_DOCUMENTS, Window};
 use crate::store::Stored;
+use crate::threads::lock;
 
 /// How much is read of a page's header, whose length is unknown, in bytes. Its page follows it.
 const BUFFER_BYTES: usize = 4 << 10;
@@ -86,16 +87,12 @@ impl ParquetFormat {
         Self { columns, footers: Mutex::default() }
     }
 
-    fn footers(&self) -> MutexGuard<'_, Footers<Footer>> {
-        self.footers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn footer(&self, stored: &Arc<dyn Stored>) -> Result<Arc<Footer>, Unread> {
-        if let Some(footer) = self.footers().get(stored.path()) {
+        if let Some(footer) = lock(&self.footers).get(stored.path()) {
             return Ok(footer);
         }
         let footer = Footer::read(stored, &self.columns)?;
-        Ok(self.footers().add(stored.path(), footer))
+        Ok(lock(&self.footers).add(stored.path(), footer))
     }
 }
 
@@ -204,7 +201,8 @@ impl Format for ParquetFormat {
         let (footer, len, is_local) = (footer(&*stored)?, stored.len(), stored.is_local());
         let Ok(table) = Unread::split(self.footer(&stored))? else { return Ok(Layout::Whole.into()) };
         self.columns.check(stored.path(), table.metadata.schema())?;
-        let opening = if self.footers().keep(stored.path(), &table, table.bytes()) { 0..0 } else { footer };
+        let opening =
+            if lock(&self.footers).keep(stored.path(), &table, table.bytes()) { 0..0 } else { footer };
         let rows = table.rows();
         // Few row groups are cut too. In a store, each part would fetch the whole row group.
         let first = table.first_pages(&*stored);
@@ -241,7 +239,7 @@ impl Format for ParquetFormat {
     }
 
     fn index_bytes(&self) -> u64 {
-        self.footers().bytes()
+        lock(&self.footers).bytes()
     }
 }
 
@@ -488,13 +486,13 @@ struct Chunks {
 
 impl Chunks {
     fn failure(&self) -> Option<Error> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.failed).take()
     }
 
     fn read(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
         self.stored.read_at(from, into).map_err(|error| {
             let said = io::Error::other(error.to_string());
-            *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            *lock(&self.failed) = Some(error);
             said
         })
     }

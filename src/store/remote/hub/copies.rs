@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +19,7 @@ use super::Hub;
 use super::cache::{self, Folder};
 use super::files::HubFiles;
 use crate::error::{Error, Result};
+use crate::threads::lock;
 
 /// How many files are fetched at a time, how many requests are under way for each, and how much each asks for: all of them
 /// together hold at most so much memory.
@@ -97,7 +98,7 @@ pub(in crate::store::remote) struct Copy {
 impl Copy {
     pub(in crate::store::remote) fn new(files: &Arc<HubFiles>, path: &str) -> Self {
         let key = format!("{}/{path}", files.repo);
-        let mut known = files.hub.copies.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&files.hub.copies.known);
         let known = known.entry(key).or_default().clone();
         Self { files: files.clone(), path: path.to_owned(), known }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream};
@@ -22,6 +22,7 @@ use super::client::{Answer, Place, Refused};
 use super::name::{Repo, encoded};
 use crate::store::remote::odd_keys::stand_in;
 use crate::store::remote::said::LATER;
+use crate::threads::lock;
 
 /// The name of the store in errors.
 const STORE: &str = "Hub";
@@ -68,7 +69,7 @@ impl HubFiles {
             return Err(Refused(problem.to_owned()));
         }
         let place = {
-            let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut places = lock(&self.places);
             places.entry(path.to_owned()).or_default().clone()
         };
         let url = self.url(path);

@@ -12,6 +12,7 @@ use tokenizers_reference::{NormalizedString, Normalizer, Offsets};
 
 use super::AnyError;
 use super::search::{GaveUp, Search};
+use crate::threads::lock;
 
 /// How many times as long as the text its normalized form may be. Unicode's own forms give 11 times at most, for a
 /// text of one rare character alone.
@@ -127,7 +128,7 @@ impl Pass<'_> {
 
 impl Normalizer for Pass<'_> {
     fn normalize(&self, part: &mut NormalizedString) -> Result<(), AnyError> {
-        let mut all = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.made);
         if let Ok(made) = &mut *all
             && let Err(error) = self.run(part, made)
         {
