@@ -14,7 +14,6 @@
 //! Both steps run before the first id is delivered, on one thread, from the file and the corpus alone. So the choice of
 //! the engine never depends on which worker meets which document first, and the ids of a text are a pure function of
 //! the text.
-//! pure function of the text.
 //!
 //! The result is cached on disk ([`open_tokenizer`](crate::loader::open_tokenizer)) under a digest of everything that
 //! it depends on, so that a later start loads only the engine that runs.

@@ -2,7 +2,6 @@
 //! mebibyte.
 
 use std::fmt;
-use std::sync::Arc;
 
 use super::candidate::Candidate;
 use super::caught::caught;
@@ -65,10 +64,9 @@ impl Check {
     /// [`Error::Tokenizer`] if no fast engine can load it, so that there is nothing to check.
     pub fn new(tokenizer: &HfTokenizer) -> Result<Self> {
         let failed = |problem: String| Error::tokenizer(tokenizer.name(), problem);
-        let json: Arc<str> = Arc::clone(&tokenizer.loaded.json);
-        let special = tokenizer.loaded.special;
-        let reference = caught(|| Reference::load(&json, special)).map_err(failed)?;
-        let engines = Candidate::load(&json, special).map_err(|reason| {
+        let file = &tokenizer.loaded.file;
+        let reference = file.reference().map_err(failed)?;
+        let engines = Candidate::load(&file.json, file.special).map_err(|reason| {
             failed(format!("only the reference runs it, so there is nothing to check: {reason}"))
         })?;
         let chosen = tokenizer.engine();

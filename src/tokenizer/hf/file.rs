@@ -4,6 +4,8 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::caught::caught;
+use super::reference::Reference;
 use crate::bounded;
 use crate::config::{SpecialTokens, TokenizerConfig};
 use crate::error::{Error, Result};
@@ -13,6 +15,7 @@ use crate::tokenizer::ranks;
 /// The largest file, in bytes. The largest that are published have some 40 MB.
 const MOST: u64 = 256 << 20;
 
+#[derive(Clone)]
 pub(super) struct File {
     /// The name in errors and warnings.
     pub(super) name: String,
@@ -56,6 +59,11 @@ impl File {
 
     pub(super) fn of_json(name: impl Into<String>, json: impl Into<String>, special: SpecialTokens) -> Self {
         Self { name: name.into(), json: Arc::from(json.into()), special, is_ranks: false }
+    }
+
+    /// Loads the reference.
+    pub(super) fn reference(&self) -> std::result::Result<Reference, String> {
+        caught(|| Reference::load(&self.json, self.special))
     }
 }
 

@@ -4,11 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use super::candidate::Candidate;
-use super::caught::caught;
 use super::engine::Engine;
 use super::file::File;
 use super::gate;
-use super::reference::Reference;
 use super::running::{FastFirst, Running, fall_back};
 use super::spellings::Spellings;
 use super::unassigned;
@@ -19,11 +17,7 @@ use crate::error::{Error, Result};
 use crate::tokenizer::{EncodeError, Wanted};
 
 pub(super) struct Loaded {
-    /// The name in errors and warnings.
-    pub(super) name: String,
-    /// The text of the `tokenizer.json`.
-    pub(super) json: Arc<str>,
-    pub(super) special: SpecialTokens,
+    pub(super) file: File,
     pub(super) vocabulary: Vocabulary,
     running: Running,
     /// What the tokens spell, once spans are asked for. `None` if that says nothing of where they stand.
@@ -43,7 +37,7 @@ impl Loaded {
             return Ok(loaded);
         };
         if let Some(known) = entry.read().and_then(|verdict| Self::known(&file, verdict)) {
-            tracing::debug!(tokenizer = known.name, "the engines were compared before");
+            tracing::debug!(tokenizer = known.file.name, "the engines were compared before");
             return Ok(known);
         }
         let mut loaded = Self::gated(file)?;
@@ -56,46 +50,37 @@ impl Loaded {
     /// The tokenizer as the gate has judged it before, without the engine that does not run. `None` if it cannot be
     /// loaded like that.
     fn known(file: &File, verdict: Verdict) -> Option<Self> {
-        let File { name, json, special, .. } = file;
         let running = match verdict.engine {
-            Engine::Reference { reason } => {
-                fall_back(name, caught(|| Reference::load(json, *special)).ok()?, reason)
-            }
+            Engine::Reference { reason } => fall_back(&file.name, file.reference().ok()?, reason),
             engine => {
-                Running::Fast(FastFirst::new(vec![Candidate::admitted(json, *special, &engine).ok()?], None))
+                let engine = Candidate::admitted(&file.json, file.special, &engine).ok()?;
+                Running::Fast(FastFirst::new(vec![engine], None))
             }
         };
         let vocabulary = Vocabulary::known(verdict.vocab_size, verdict.added);
-        Some(Self::new(name.clone(), json.clone(), *special, vocabulary, running))
+        Some(Self::new(file.clone(), vocabulary, running))
     }
 
-    fn new(
-        name: String,
-        json: Arc<str>,
-        special: SpecialTokens,
-        vocabulary: Vocabulary,
-        running: Running,
-    ) -> Self {
-        Self { name, json, special, vocabulary, running, spellings: OnceLock::new() }
+    fn new(file: File, vocabulary: Vocabulary, running: Running) -> Self {
+        Self { file, vocabulary, running, spellings: OnceLock::new() }
     }
 
     /// Loads both engines and compares them on the probes.
     pub(super) fn gated(file: File) -> Result<Self> {
-        let File { name, json, special, is_ranks } = file;
-        let failed = |problem: String| Error::tokenizer(&name, problem);
-        let reference = caught(|| Reference::load(&json, special)).map_err(failed)?;
+        let failed = |problem: String| Error::tokenizer(&file.name, problem);
+        let reference = file.reference().map_err(failed)?;
         let vocabulary = Vocabulary::new(&reference).map_err(failed)?;
         let added: Vec<String> = vocabulary.added.iter().map(|(token, _)| token.clone()).collect();
-        let admitted = Candidate::load(&json, special).and_then(|engines| {
+        let admitted = Candidate::load(&file.json, file.special).and_then(|engines| {
             let words = reference.words(vocabulary.size);
-            gate::admit(&name, engines, &reference, gate::probes(&added, &words))
+            gate::admit(&file.name, engines, &reference, gate::probes(&added, &words))
         });
         let running = match admitted {
             Ok(engines) => Running::Fast(FastFirst::new(engines, Some(Box::new(reference)))),
-            Err(reason) => fall_back(&name, reference, reason),
+            Err(reason) => fall_back(&file.name, reference, reason),
         };
-        let loaded = Self::new(name, json, special, vocabulary, running);
-        if is_ranks {
+        let loaded = Self::new(file, vocabulary, running);
+        if loaded.file.is_ranks {
             loaded.check_special()?;
         }
         Ok(loaded)
@@ -104,32 +89,31 @@ impl Loaded {
     /// The file after a change that leaves its vocabulary as it is. If the reference runs this one, it runs that one
     /// too: the trial may have found a difference that the probes do not show.
     pub(super) fn changed(&self, json: Arc<str>, special: SpecialTokens) -> Result<Self, String> {
+        let file = File { json, special, is_ranks: false, ..self.file.clone() };
         let Running::Reference(_, reason) = &self.running else {
-            let file = File { name: self.name.clone(), json, special, is_ranks: false };
             return Self::tried::<&str>(file, &[]).map_err(|error| error.to_string());
         };
-        let reference = caught(|| Reference::load(&json, special)).map(Box::new)?;
-        let running = Running::Reference(reference, reason.clone());
+        let running = Running::Reference(Box::new(file.reference()?), reason.clone());
         let vocabulary = Vocabulary::known(self.vocabulary.size, self.vocabulary.added.clone());
-        Ok(Self::new(self.name.clone(), json, special, vocabulary, running))
+        Ok(Self::new(file, vocabulary, running))
     }
 
     /// Checks that no text becomes a special token of ranks. In a `tokenizer.json`, special tokens are among
     /// the other tokens, and a word that is a token becomes that token, whatever the merges say. So no
     /// pattern may make one word of a special token.
     fn check_special(&self) -> Result<()> {
-        if self.special == SpecialTokens::Parse {
+        if self.file.special == SpecialTokens::Parse {
             return Ok(());
         }
         for (token, id) in &self.vocabulary.added {
             let mut ids = Vec::new();
-            self.encode(token, &mut ids).map_err(|problem| Error::tokenizer(&self.name, problem))?;
+            self.encode(token, &mut ids).map_err(|problem| Error::tokenizer(&self.file.name, problem))?;
             if ids.contains(id) {
                 let problem = format!(
                     "tokenizer.pattern makes one word of the special token {token:?}, so that text becomes it; give it \
                      another name, or set tokenizer.special_tokens = \"parse\""
                 );
-                return Err(Error::tokenizer(&self.name, problem));
+                return Err(Error::tokenizer(&self.file.name, problem));
             }
         }
         Ok(())
@@ -143,12 +127,12 @@ impl Loaded {
         {
             let engines = std::mem::take(engines);
             let sample = gate::first(sample, Self::TRIAL);
-            self.running = match gate::admit(&self.name, engines, &reference, sample) {
+            self.running = match gate::admit(&self.file.name, engines, &reference, sample) {
                 Ok(mut engines) => {
                     engines.truncate(1);
                     Running::Fast(FastFirst::new(engines, None))
                 }
-                Err(reason) => fall_back(&self.name, *reference, reason),
+                Err(reason) => fall_back(&self.file.name, *reference, reason),
             };
         }
         self.engine()
@@ -165,9 +149,7 @@ impl Loaded {
     /// Every token's spelling and id.
     fn all_ids(&self) -> HashMap<String, u32> {
         // It has been loaded before, so it can be loaded now.
-        caught(|| Reference::load(&self.json, self.special))
-            .map(|reference| reference.ids())
-            .unwrap_or_default()
+        self.file.reference().map(|reference| reference.ids()).unwrap_or_default()
     }
 
     /// The id of a token by its exact spelling.
@@ -186,7 +168,7 @@ impl Loaded {
             Running::Fast(FastFirst { engines, .. }) if !unassigned::has_any(text) => {
                 return Ok(engines[0].encode(text, ids)?);
             }
-            Running::Fast(fast) => fast.reference(&self.json, self.special)?,
+            Running::Fast(fast) => fast.reference(&self.file)?,
             Running::Reference(reference, _) => reference,
         };
         Ok(reference.encode(text, ids).map_err(|refusal| refusal.to_string())?)
@@ -207,13 +189,14 @@ impl Loaded {
             Running::Fast(fast) => {
                 let start = ids.len();
                 self.encode(text, ids)?;
-                let spellings = self.spellings.get_or_init(|| Spellings::read(&self.json, &self.vocabulary));
+                let spellings =
+                    self.spellings.get_or_init(|| Spellings::read(&self.file.json, &self.vocabulary));
                 let own = ids.get(start..).unwrap_or_default();
                 if spellings.as_ref().is_some_and(|spellings| spellings.spans(text, own, until, spans)) {
                     return Ok(());
                 }
                 ids.truncate(start);
-                fast.reference(&self.json, self.special)?
+                fast.reference(&self.file)?
             }
             Running::Reference(reference, _) => reference,
         };
@@ -233,6 +216,7 @@ mod tests {
     use super::*;
     use crate::config::LearnConfig;
     use crate::tokenizer::hf::fast::Fast;
+    use crate::tokenizer::hf::reference::Reference;
 
     /// A tokenizer that the gate would refuse, let through as if its probes had missed the fault: digits by
     /// two, which the fast engine cuts by three.
@@ -259,7 +243,10 @@ mod tests {
         assert!(reason.contains("34"), "{reason}");
         let (mut ids, mut right) = (Vec::new(), Vec::new());
         tokenizer.encode("12345", &mut ids).unwrap();
-        Reference::load(&tokenizer.json, SpecialTokens::Text).unwrap().encode("12345", &mut right).unwrap();
+        Reference::load(&tokenizer.file.json, SpecialTokens::Text)
+            .unwrap()
+            .encode("12345", &mut right)
+            .unwrap();
         assert_eq!(ids, right);
     }
 

@@ -95,7 +95,7 @@ struct Change {
 
 impl MarkedEncoder {
     pub(super) fn new(own: &Loaded) -> Result<Self, String> {
-        let outline = Outline::read(&own.json)?;
+        let outline = Outline::read(&own.file.json)?;
         let written: HashMap<&str, &Added> = (outline.added_tokens().iter())
             .filter(|token| is_written(token))
             .map(|token| (token.content.as_str(), token))
@@ -112,7 +112,7 @@ impl MarkedEncoder {
             let later = Change { never_prepends: outline.prepends_to_first(), ..change };
             Engines { first: File::of(change), later: File::of(later) }
         };
-        let is_text = own.special == SpecialTokens::Text;
+        let is_text = own.file.special == SpecialTokens::Text;
         let whole = Change { parses: is_text, ..Change::default() };
         let unknown = tokens.iter().find(|(spelling, token)| outline.is_unknown(spelling, token.id));
         let unknown = unknown.map(|(spelling, token)| (spelling.clone(), token.id));
@@ -278,8 +278,8 @@ impl File {
             return Ok(own);
         }
         let load = || {
-            let special = if self.change.parses { SpecialTokens::Parse } else { own.special };
-            own.changed(self.change.apply(&own.json)?, special)
+            let special = if self.change.parses { SpecialTokens::Parse } else { own.file.special };
+            own.changed(self.change.apply(&own.file.json)?, special)
         };
         self.loaded.get_or_init(load).as_ref().map_err(|problem| problem.as_str().into())
     }

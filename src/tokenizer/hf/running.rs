@@ -3,9 +3,8 @@
 use std::sync::OnceLock;
 
 use super::candidate::Candidate;
-use super::caught::caught;
+use super::file::File;
 use super::reference::Reference;
-use crate::config::SpecialTokens;
 use crate::tokenizer::EncodeError;
 
 /// The engine that runs.
@@ -30,11 +29,11 @@ impl FastFirst {
     }
 
     #[cold]
-    pub(super) fn reference(&self, json: &str, special: SpecialTokens) -> Result<&Reference, EncodeError> {
+    pub(super) fn reference(&self, file: &File) -> Result<&Reference, EncodeError> {
         if let Some(reference) = &self.untried {
             return Ok(reference);
         }
-        let load = || caught(|| Reference::load(json, special)).map(Box::new);
+        let load = || file.reference().map(Box::new);
         self.spare.get_or_init(load).as_deref().map_err(|problem| problem.as_str().into())
     }
 }

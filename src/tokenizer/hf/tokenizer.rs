@@ -112,7 +112,7 @@ impl HfTokenizer {
 
     /// The file's text, as it was loaded.
     pub fn json(&self) -> &str {
-        &self.loaded.json
+        &self.loaded.file.json
     }
 
     /// Writes the file's text to `path`, as a whole or not at all.
@@ -126,16 +126,16 @@ impl HfTokenizer {
 
     /// The file's path, or the name that [`from_json`](Self::from_json) was given.
     pub fn name(&self) -> &str {
-        &self.loaded.name
+        &self.loaded.file.name
     }
 }
 
 impl fmt::Debug for HfTokenizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HfTokenizer")
-            .field("name", &self.loaded.name)
+            .field("name", &self.name())
             .field("vocab_size", &self.vocab_size())
-            .field("special", &self.loaded.special)
+            .field("special", &self.loaded.file.special)
             .field("engine", &self.engine())
             .finish_non_exhaustive()
     }
@@ -188,7 +188,7 @@ impl Tokenizer for HfTokenizer {
     /// where it gives the same ids. So a cursor stays valid when a later version admits a file that this one
     /// does not. If the engines differ unnoticed, the same file and corpus still choose the same engine.
     fn fingerprint(&self) -> String {
-        let mode = match self.loaded.special {
+        let mode = match self.loaded.file.special {
             SpecialTokens::Text => "text",
             SpecialTokens::Parse => "parse",
         };
