@@ -76,6 +76,16 @@ pub struct File {
 }
 
 impl File {
+    /// A file that is not in a source yet.
+    pub(crate) fn new(location: Location, len: u64, etag: Option<String>) -> Self {
+        Self { location, len, etag, source: 0, unit: Unit::Byte }
+    }
+
+    /// The same file, as one of source `source`.
+    pub(crate) fn in_source(&self, source: usize) -> Self {
+        Self { source, ..self.clone() }
+    }
+
     /// Its path or URL, as errors name it; `-` for standard input, and `synthetic://…` for synthetic documents.
     pub fn path(&self) -> &Path {
         self.location.as_path()

@@ -54,15 +54,6 @@ pub enum TokenFormat {
     Megatron,
 }
 
-/// The counts of an import or export.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Exchanged {
-    /// How many documents.
-    pub documents: u64,
-    /// How many ids, without those that end documents.
-    pub tokens: u64,
-}
-
 /// The progress of [`prepare`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Prepared {

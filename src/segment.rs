@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use memmap2::Mmap;
-use twox_hash::XxHash3_64;
 
 use crate::error::{Error, Result};
 
@@ -25,7 +24,7 @@ mod write;
 
 pub(crate) use format::{
     BLOCK, Boundary, COUNTED, Entry, EntryEnd, HEADER, ROW, SUM, SplitRow, StoredText, Table, Width,
-    parse_table,
+    damaged_block, parse_table,
 };
 use format::{IDENTITY, MAGIC, TRAILER, VERSION};
 pub(crate) use ids::{HeldIds, IdsOrigin, StoredIds};
@@ -48,6 +47,12 @@ pub(crate) fn incomplete(path: &Path, what: &str) -> Error {
     let problem =
         format!("{}: this is not a complete segment: {what}; remove it, and prepare again", path.display());
     Error::Corpus { problem }
+}
+
+/// The error that a block of a segment, which begins at a byte, is not as it was written.
+pub(crate) fn damaged(path: &Path, byte: u64) -> Error {
+    let problem = "the block there does not have its checksum";
+    Error::remove_and_prepare_again(format_args!("{} (byte {byte})", path.display()), problem)
 }
 
 /// Checks that a segment begins with the right mark and identity. Returns how many bytes an id takes.
@@ -155,17 +160,13 @@ impl Segment {
 
     #[cold]
     fn compare(&self, number: usize, block: usize) -> Result<()> {
-        let row = &self.rows[number];
-        let (at, sums) = (row.at as usize + block * BLOCK, row.sums_at(self.width) as usize);
-        let sum = &self.map[sums + block * SUM..][..SUM];
-        if XxHash3_64::oneshot(&self.map[at..sums.min(at + BLOCK)]).to_le_bytes() == sum {
-            return Ok(());
+        let (row, at) = (&self.rows[number], block * BLOCK);
+        let (split, sums) =
+            self.map[row.at as usize..row.end(self.width) as usize].split_at(row.checked(self.width));
+        match damaged_block(&split[row.blocks_of(&(at..at + 1), self.width)], at, sums) {
+            None => Ok(()),
+            Some(at) => Err(damaged(&self.path, row.at + at as u64)),
         }
-        let problem = format!(
-            "{} (byte {at}): the block there does not have its checksum; remove the file, and prepare again",
-            self.path.display()
-        );
-        Err(Error::Corpus { problem })
     }
 
     pub(crate) fn verify_split(&self, number: usize) -> Result<()> {
@@ -181,11 +182,10 @@ impl Segment {
     /// Says that some bytes of split `number` will be read soon, unless their blocks were read before.
     pub(crate) fn will_need(&self, number: usize, range: Range<usize>) {
         let mut blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
-        if blocks.clone().any(|block| !self.is_checked(number, block)) {
-            let at = self.rows[number].at as usize;
-            let end = (blocks.end * BLOCK).min(self.rows[number].sums_at(self.width) as usize - at);
-            let start = blocks.next().unwrap_or_default() * BLOCK;
-            will_need(&self.map, at + start..at + end);
+        if blocks.any(|block| !self.is_checked(number, block)) {
+            let (row, at) = (&self.rows[number], self.rows[number].at as usize);
+            let bytes = row.blocks_of(&range, self.width);
+            will_need(&self.map, at + bytes.start..at + bytes.end);
         }
     }
 

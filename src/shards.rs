@@ -11,9 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use serde::Serialize;
+
 use crate::atomic::write_atomically;
 use crate::bounded;
-use crate::error::{Error, Result, Unit};
+use crate::error::{Error, Result};
 use crate::files::{File as CorpusFile, Files, Location};
 use crate::segment::{EXTENSION, IdsOrigin, Segment, SegmentWriter, Width};
 use crate::store::{Cancellable, FileOpener, Stored, Stores};
@@ -35,7 +37,7 @@ use list::ListedSegment;
 pub(crate) use list::{LIST, SegmentList};
 pub(crate) use manifest::{Cut, MANIFEST, Manifest, ShardedFile};
 pub(crate) use parts::{PartNumbers, PartState, marker, parts, states};
-pub(crate) use place::{PlacedFile, ShardPlace};
+pub(crate) use place::ShardPlace;
 pub(crate) use plan::SegmentPlan;
 pub(crate) use scattered::{Piece, ScatteredSums, SegmentRange};
 pub(crate) use seal::{seal, there};
@@ -49,13 +51,13 @@ const LEFT_OVER: Duration = Duration::from_hours(1);
 /// The file of the tokenizer that made the ids, if it has one.
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 
-/// How much a shard directory holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How much a shard directory holds, or was brought there or taken from there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ShardCounts {
-    /// How many documents it holds.
+    /// How many documents.
     pub documents: u64,
-    /// How many ids they have.
+    /// How many ids they have, without those that end documents in other formats.
     pub tokens: u64,
 }
 
@@ -66,7 +68,7 @@ pub(crate) struct Shards {
     /// The segments on this machine, in the order of their names.
     segments: Vec<Arc<Segment>>,
     /// The files of the segments in a store.
-    remote: Vec<PlacedFile>,
+    remote: Vec<CorpusFile>,
     /// The tokens of each split that is there, by its number in the source.
     splits: HashMap<u32, StoredSplit>,
     /// The file of the tokenizer, if it has one. For a store, a local copy.
@@ -150,28 +152,22 @@ impl Shards {
         &self.manifest
     }
 
-    pub(crate) fn remote(&self) -> &[PlacedFile] {
+    pub(crate) fn remote(&self) -> &[CorpusFile] {
         &self.remote
     }
 
     /// The files that are read, as those of source `source`: on this machine the manifest and the segments, in a store the
     /// segments.
     pub(crate) fn files(&self, source: usize) -> Vec<CorpusFile> {
-        let local = |path: PathBuf, len| {
-            let location = Location::Path(path);
-            CorpusFile { location, len, etag: None, source, unit: Unit::Byte }
-        };
+        let local = |path: PathBuf, len| CorpusFile::new(Location::Path(path), len, None);
         let manifest = self.place.directory().map(|directory| directory.join(MANIFEST));
         let manifest = manifest.map(|path| {
             let len = path.metadata().map_or(0, |metadata| metadata.len());
             local(path, len)
         });
         let segments = self.segments.iter().map(|segment| local(segment.path().to_owned(), segment.len()));
-        manifest
-            .into_iter()
-            .chain(segments)
-            .chain(self.remote.iter().map(|file| file.in_source(source)))
-            .collect()
+        let files = manifest.into_iter().chain(segments).chain(self.remote.iter().cloned());
+        files.map(|file| file.in_source(source)).collect()
     }
 
     pub(crate) fn tokens(&self, number: u32) -> Option<&StoredSplit> {
@@ -228,33 +224,32 @@ impl Shards {
 }
 
 /// An opener of segments in stores, for reads that are not planned.
-pub(crate) fn opener(segments: &[PlacedFile], stores: &Arc<Stores>) -> FileOpener {
-    let files = segments.iter().map(|file| file.in_source(0)).collect();
-    FileOpener::unplanned(Arc::new(Files::new(files)), stores.clone(), Cancellable::never())
+pub(crate) fn opener(segments: &[CorpusFile], stores: &Arc<Stores>) -> FileOpener {
+    FileOpener::unplanned(Arc::new(Files::new(segments.to_vec())), stores.clone(), Cancellable::never())
 }
 
 /// The files of listed segments in a store, in the order of the list.
-fn found(place: &ShardPlace, segments: &[ListedSegment]) -> Result<Vec<PlacedFile>> {
+fn found(place: &ShardPlace, segments: &[ListedSegment]) -> Result<Vec<CorpusFile>> {
     let names: Vec<String> = segments.iter().map(|segment| segment.name.clone()).collect();
     let found = place.find(&names)?;
     match segments.iter().zip(&found).find(|(segment, file)| segment.len != file.len) {
         None => Ok(found),
         Some((segment, file)) => {
             let problem = format!("it has {} bytes, and the list of segments says {}", file.len, segment.len);
-            Err(Error::prepare_again(file.path.display(), problem))
+            Err(Error::prepare_again(file.path().display(), problem))
         }
     }
 }
 
 /// The splits of a segment in a store; `number` is the segment's number in its source.
 fn remote_splits(
-    file: &PlacedFile,
+    file: &CorpusFile,
     number: u32,
     segment: &ListedSegment,
     width: Width,
     origin: &IdsOrigin,
 ) -> impl Iterator<Item = StoredSplit> {
-    let (path, origin) = (file.path.clone(), origin.clone());
+    let (path, origin) = (file.path().to_owned(), origin.clone());
     let of = Arc::new(RemoteSegment { number, path, origin });
     segment.rows().map(move |row| StoredSplit::remote(of.clone(), row, width))
 }

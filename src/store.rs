@@ -9,10 +9,12 @@ use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::bounded;
 use crate::error::{Error, Result};
+use crate::files::File;
+use crate::threads::lock;
 
 #[cfg(feature = "stores")]
 mod remote;
@@ -32,17 +34,10 @@ pub(crate) use without::{
 #[cfg(not(feature = "stores"))]
 pub use without::{ask_hub_with, local};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
-    pub(crate) url: String,
-    pub(crate) len: u64,
-    pub(crate) etag: Option<String>,
-}
-
 /// The contents of a prefix of a store: its objects, and the names of the prefixes within it.
 #[derive(Debug)]
 pub(crate) struct Found {
-    pub(crate) objects: Vec<Listed>,
+    pub(crate) objects: Vec<File>,
     pub(crate) within: Vec<String>,
 }
 
@@ -178,10 +173,6 @@ impl Local {
         let file = fs::File::open(path).map_err(|e| Error::io(path, "open", e))?;
         Ok(Self { path: path.to_owned(), len, file: Mutex::new(Open { file, at: 0, whole: None }) })
     }
-
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Stored for Local {
@@ -198,16 +189,16 @@ impl Stored for Local {
     }
 
     fn look_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
-        if self.len <= SMALL && self.lock().whole.is_none() {
+        if self.len <= SMALL && lock(&self.file).whole.is_none() {
             let mut whole = vec![0; self.len as usize].into_boxed_slice();
             self.read_at(0, &mut whole)?;
-            self.lock().whole = Some(whole);
+            lock(&self.file).whole = Some(whole);
         }
         self.read_at(from, into)
     }
 
     fn read_at(&self, from: u64, into: &mut [u8]) -> Result<()> {
-        let mut open = self.lock();
+        let mut open = lock(&self.file);
         if let Some(held) = open.held(from, into.len()) {
             into.copy_from_slice(held);
             return Ok(());
@@ -264,7 +255,7 @@ mod tests {
             let mut head = vec![0; bytes.len().min(512)];
             file.look_at(0, &mut head).unwrap();
             assert_eq!(head, bytes[..head.len()]);
-            assert_eq!(file.lock().whole.is_some(), len <= SMALL);
+            assert_eq!(lock(&file.file).whole.is_some(), len <= SMALL);
             for range in [0..bytes.len(), bytes.len() / 2..bytes.len(), 0..bytes.len() / 3] {
                 let mut part = vec![0; range.len()];
                 file.read_at(range.start as u64, &mut part).unwrap();

@@ -190,7 +190,7 @@ mod tests {
 
     use super::*;
     use crate::budget::Budget;
-    use crate::segment::{Boundary, IdsOrigin, Segment, SegmentWriter, StoredDocument, Width};
+    use crate::segment::{Boundary, IdsOrigin, Segment, SegmentWriter, StoredDocument, StoredText, Width};
 
     #[test]
     fn ids_that_stand_in_for_others_are_charged_to_the_same_budget() {
@@ -208,11 +208,8 @@ mod tests {
         let (directory, identity) = (tempfile::tempdir().expect("a directory"), [7; 32]);
         let mut writer = SegmentWriter::new(directory.path(), width, &identity).expect("begun");
         for (number, ids) in (0..).zip(documents) {
-            let (start, text_bytes) = (Boundary::record(number), ids.len());
-            let (ids, digest, share) = (Some(&ids[..]), 0, 1.0);
-            let document =
-                StoredDocument { ids, masked: &[], columns: None, start, digest, share, text_bytes };
-            writer.document(&document).expect("written");
+            let document = StoredDocument::without_ids(Boundary::record(number), StoredText::Bytes(1));
+            writer.document(StoredDocument { ids, ..document }).expect("written");
         }
         writer.split(0).expect("written");
         let path = writer.finish().expect("written").expect("a split");

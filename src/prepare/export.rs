@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::import::megatron;
-use super::{Exchanged, TokenFormat};
+use super::{ShardCounts, TokenFormat};
 use crate::atomic::{AtomicFile, write_atomically};
 use crate::budget::Lease;
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ use crate::shards::{ShardPlace, ShardSet, Shards};
 /// # Errors
 /// [`Error::Corpus`] if shards are damaged or missing, if some ids are not learned from, which neither format can say,
 /// or if documents contain the id that ends documents in [`TokenFormat::NanoGpt`]; [`Error::Config`] if `eos` is missing or too large; [`Error::Io`].
-pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u32>) -> Result<Exchanged> {
+pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u32>) -> Result<ShardCounts> {
     if format == TokenFormat::NanoGpt && eos.is_none() {
         let problem = "in such files only an id marks where documents end; name the token";
         return Err(Error::config("eos", problem));
@@ -61,7 +61,7 @@ pub fn export(directory: &Path, format: TokenFormat, file: &Path, eos: Option<u3
             ),
         }
     }
-    let (mut done, mut lengths, mut bytes) = (Exchanged::default(), Vec::new(), Vec::new());
+    let (mut done, mut lengths, mut bytes) = (ShardCounts::default(), Vec::new(), Vec::new());
     let document = |_: DocumentOrigin<'_>, ids: &mut Vec<u32>| {
         done.documents += 1;
         done.tokens += ids.len() as u64;
@@ -218,16 +218,8 @@ mod tests {
         let source = SourceConfig { task, ..SourceConfig::text("text") };
         let manifest = Manifest::new("t".to_owned(), 10, source, vec![file]);
         let mut writer = SegmentWriter::new(directory.path(), Width::Two, &manifest.identity())?;
-        let (start, digest, share, text_bytes) = (Boundary::default(), 0, 1.0, 9);
-        writer.document(&StoredDocument {
-            ids: Some(ids),
-            masked,
-            columns: None,
-            start,
-            digest,
-            share,
-            text_bytes,
-        })?;
+        let document = StoredDocument::without_ids(Boundary::default(), StoredText::Bytes(9));
+        writer.document(StoredDocument { ids, masked, ..document })?;
         writer.split(0)?;
         writer.finish()?;
         let place = ShardPlace::Directory(directory.path().to_owned());

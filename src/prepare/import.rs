@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::{Exchanged, TokenFormat};
+use super::{ShardCounts, TokenFormat};
 use crate::config::{SourceConfig, SourceKind};
 use crate::error::{Error, Result, Unit};
 use crate::segment::map_bytes;
@@ -53,7 +53,7 @@ pub fn import(
     how: Import,
     tokenizer: &dyn Tokenizer,
     directory: &Path,
-) -> Result<Exchanged> {
+) -> Result<ShardCounts> {
     how.validate()?;
     let bytes = map_bytes(file)?;
     let (width, documents) = match format {
@@ -120,7 +120,7 @@ pub fn import_mds(
     how: Import,
     tokenizer: &dyn Tokenizer,
     directory: &Path,
-) -> Result<Exchanged> {
+) -> Result<ShardCounts> {
     how.validate()?;
     let all = TokenShard::all(shards)?;
     let source = SourceConfig {

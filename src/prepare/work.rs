@@ -18,7 +18,7 @@ use crate::config::OnError;
 use crate::document::Mask;
 use crate::error::{Error, Result, panic_message};
 use crate::lock::DirLock;
-use crate::segment::{SegmentWriter, StoredDocument, Width};
+use crate::segment::{SegmentWriter, StoredDocument, StoredText, Width};
 use crate::shards::ShardPlace;
 use crate::source::{LeftOutDocument, Source, SplitDocument, SplitItem};
 use crate::tokenizer::Encoder;
@@ -263,47 +263,49 @@ impl PrepareWork {
         writer: &mut SegmentWriter,
     ) -> Result<u64> {
         let Encoded { ids, mask: of_group, documents } = encoded;
-        let (mut start, mut bytes) = (0, 0);
+        let (mut begin, mut bytes) = (0, 0);
         for (item, end) in documents {
-            let read = match item {
-                SplitItem::Document(read) => read,
+            let mut mask = Mask::default();
+            let (stored, columns) = match item {
+                SplitItem::Document(SplitDocument { document, start, share, digest }) => {
+                    let text_bytes = document.text_bytes();
+                    let (ids, text) = match end {
+                        Ok(end) => {
+                            let own = std::mem::replace(&mut begin, end)..end;
+                            mask.append(&of_group, own.clone(), 0);
+                            (&ids[own], StoredText::Bytes(text_bytes as u32))
+                        }
+                        Err(error) => {
+                            self.refuse(on_error, *failed, error)?;
+                            *failed += 1;
+                            (&[][..], StoredText::Failed)
+                        }
+                    };
+                    bytes += text_bytes as u64;
+                    self.counts.documents.fetch_add(1, Relaxed);
+                    self.counts.text_bytes.fetch_add(text_bytes as u64, Relaxed);
+                    self.counts.tokens.fetch_add(ids.len() as u64, Relaxed);
+                    // All have one since they were tokenized.
+                    let digest = digest.unwrap_or_default();
+                    let stored =
+                        StoredDocument { ids, digest, share, ..StoredDocument::without_ids(start, text) };
+                    (stored, document.columns().as_ref().map(|columns| columns.store()))
+                }
                 SplitItem::Skipped(start) => {
-                    writer.skip(start)?;
                     self.counts.skipped.fetch_add(1, Relaxed);
-                    continue;
+                    (StoredDocument::without_ids(start, StoredText::Skipped), None)
                 }
                 SplitItem::LeftOut(LeftOutDocument { start, share, digest, columns }) => {
-                    let columns = columns.map(|columns| columns.store());
-                    writer.leave_out(start, digest, share, columns.as_deref())?;
                     self.counts.skipped.fetch_add(1, Relaxed);
-                    continue;
+                    let left_out = StoredDocument::without_ids(start, StoredText::LeftOut);
+                    (StoredDocument { digest, share, ..left_out }, columns.map(|columns| columns.store()))
                 }
             };
-            let SplitDocument { document, start: start_at, share, digest } = read;
-            let mut mask = Mask::default();
-            let ids = match end {
-                Ok(end) => {
-                    let own = std::mem::replace(&mut start, end)..end;
-                    mask.append(&of_group, own.clone(), 0);
-                    Some(&ids[own])
-                }
-                Err(error) => {
-                    self.refuse(on_error, *failed, error)?;
-                    *failed += 1;
-                    None
-                }
-            };
-            let text_bytes = document.text_bytes();
-            let (masked, columns) =
-                (mask.masked(), document.columns().as_ref().map(|columns| columns.store()));
-            let (start, columns) = (start_at, columns.as_deref());
-            // All have one since they were tokenized.
-            let digest = digest.unwrap_or_default();
-            writer.document(&StoredDocument { ids, masked, columns, start, digest, share, text_bytes })?;
-            self.counts.documents.fetch_add(1, Relaxed);
-            self.counts.text_bytes.fetch_add(text_bytes as u64, Relaxed);
-            self.counts.tokens.fetch_add(ids.map_or(0, <[u32]>::len) as u64, Relaxed);
-            bytes += text_bytes as u64;
+            writer.document(StoredDocument {
+                masked: mask.masked(),
+                columns: columns.as_deref(),
+                ..stored
+            })?;
         }
         Ok(bytes)
     }

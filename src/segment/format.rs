@@ -256,14 +256,34 @@ impl SplitRow {
         self.notes_at(width) + self.notes * NOTE as u64
     }
 
+    /// How many bytes they cover.
+    pub(crate) fn checked(&self, width: Width) -> usize {
+        (self.sums_at(width) - self.at) as usize
+    }
+
+    /// The whole blocks that some bytes are in, counted from its beginning.
+    pub(crate) fn blocks_of(&self, bytes: &Range<usize>, width: Width) -> Range<usize> {
+        bytes.start / BLOCK * BLOCK..bytes.end.next_multiple_of(BLOCK).min(self.checked(width))
+    }
+
     pub(crate) fn blocks(&self, width: Width) -> usize {
-        ((self.sums_at(width) - self.at) as usize).div_ceil(BLOCK)
+        self.checked(width).div_ceil(BLOCK)
     }
 
     /// Where it ends, in bytes.
     pub(crate) fn end(&self, width: Width) -> u64 {
         self.sums_at(width) + (self.blocks(width) * SUM) as u64
     }
+}
+
+/// Where the first of some blocks is that does not have its checksum. They begin at byte `at` of a split, whose checksums
+/// are `sums`.
+pub(crate) fn damaged_block(blocks: &[u8], at: usize, sums: &[u8]) -> Option<usize> {
+    let (sums, _) = sums.as_chunks::<SUM>();
+    let mut blocks = (at / BLOCK..).zip(blocks.chunks(BLOCK));
+    let damaged =
+        blocks.find(|(nth, block)| sums.get(*nth) != Some(&XxHash3_64::oneshot(block).to_le_bytes()));
+    damaged.map(|(nth, _)| nth * BLOCK)
 }
 
 /// The end of a segment.

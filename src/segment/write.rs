@@ -12,7 +12,8 @@ use tempfile::{NamedTempFile, SpooledTempFile};
 use twox_hash::XxHash3_64;
 
 use super::format::{
-    BLOCK, Boundary, Entry, EntryEnd, HEADER, IDENTITY, MAGIC, SplitRow, StoredText, TRAILER, VERSION, Width,
+    BLOCK, Boundary, COUNTED, Entry, EntryEnd, HEADER, IDENTITY, MAGIC, SplitRow, StoredText, TRAILER,
+    VERSION, Width,
 };
 use super::notes::{NOTE, of_columns, of_masked};
 use crate::atomic::temporary;
@@ -35,10 +36,10 @@ fn spool(directory: &Path) -> Spool {
 /// The prefix of the names of segments under way.
 const UNDER_WAY: &str = ".writing-";
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct StoredDocument<'a> {
-    /// `None` if the tokenizer failed on it.
-    pub(crate) ids: Option<&'a [u32]>,
+    /// None if it has no text, or the tokenizer failed on it.
+    pub(crate) ids: &'a [u32],
     /// Which of them are not learned from, as sorted ranges that neither touch nor overlap.
     pub(crate) masked: &'a [Range<usize>],
     /// The bytes of the columns that come along; `None` if none do.
@@ -46,7 +47,14 @@ pub(crate) struct StoredDocument<'a> {
     pub(crate) start: Boundary,
     pub(crate) digest: u64,
     pub(crate) share: f64,
-    pub(crate) text_bytes: usize,
+    pub(crate) text: StoredText,
+}
+
+impl StoredDocument<'_> {
+    /// A document at `start` that has no ids, and that everybody counts.
+    pub(crate) fn without_ids(start: Boundary, text: StoredText) -> Self {
+        Self { ids: &[], masked: &[], columns: None, start, digest: COUNTED, share: 1.0, text }
+    }
 }
 
 /// A segment under way. If it is dropped before it is finished, it leaves nothing behind.
@@ -145,43 +153,21 @@ impl SegmentWriter {
     }
 
     /// Appends a document to the split under way.
-    pub(crate) fn document(&mut self, document: &StoredDocument<'_>) -> Result<()> {
-        let ids = document.ids.unwrap_or_default();
+    pub(crate) fn document(&mut self, document: StoredDocument<'_>) -> Result<()> {
+        let StoredDocument { ids, masked, columns, start, digest, share, text } = document;
         let bytes: Vec<u8> = match self.width {
             Width::Two => ids.iter().flat_map(|&id| (id as u16).to_le_bytes()).collect(),
             Width::Four => ids.iter().flat_map(|id| id.to_le_bytes()).collect(),
         };
         self.write(&bytes)?;
-        document.masked.iter().try_for_each(|range| self.mask(range))?;
-        document.columns.map_or(Ok(()), |columns| self.note(of_columns(columns)))?;
-        self.end.ids += ids.len() as u64;
-        let entry = Entry {
-            end: self.end,
-            start: document.start,
-            digest: document.digest,
-            share: document.share,
-            text: document.ids.map_or(StoredText::Failed, |_| StoredText::Bytes(document.text_bytes as u32)),
-        };
-        self.entry(entry)
-    }
-
-    /// Notes in the split under way that the document at `start` was skipped.
-    pub(crate) fn skip(&mut self, start: Boundary) -> Result<()> {
-        self.skipped += 1;
-        self.entry(Entry { end: self.end, start, digest: 0, share: 1.0, text: StoredText::Skipped })
-    }
-
-    /// Notes in the split under way that the document at `start` was left out. Its digest, its share and the bytes of its
-    /// columns decide who counts it.
-    pub(crate) fn leave_out(
-        &mut self,
-        start: Boundary,
-        digest: u64,
-        share: f64,
-        columns: Option<&[u8]>,
-    ) -> Result<()> {
+        masked.iter().try_for_each(|range| self.mask(range))?;
         columns.map_or(Ok(()), |columns| self.note(of_columns(columns)))?;
-        self.entry(Entry { end: self.end, start, digest, share, text: StoredText::LeftOut })
+        self.end.ids += ids.len() as u64;
+        self.documents += 1;
+        self.skipped += u64::from(text == StoredText::Skipped);
+        let numbers = Entry { end: self.end, start, digest, share, text }.to_numbers().map(u64::to_le_bytes);
+        let pushed = self.index.write_all(numbers.as_flattened());
+        pushed.map_err(|e| Error::io(&self.directory, "write in", e))
     }
 
     /// Notes which ids of the next document, counted from its first, are masked.
@@ -203,13 +189,6 @@ impl SegmentWriter {
         };
         self.end.notes = end;
         let pushed = self.notes.write_all(notes.as_ref());
-        pushed.map_err(|e| Error::io(&self.directory, "write in", e))
-    }
-
-    fn entry(&mut self, entry: Entry) -> Result<()> {
-        self.documents += 1;
-        let numbers = entry.to_numbers().map(u64::to_le_bytes);
-        let pushed = self.index.write_all(numbers.as_flattened());
         pushed.map_err(|e| Error::io(&self.directory, "write in", e))
     }
 

@@ -14,11 +14,11 @@ use tokio::runtime::Handle;
 
 use crate::atomic::persist_new;
 use crate::bounded;
-use crate::error::{Error, Result, Unit};
+use crate::error::{Error, Result};
 use crate::files::File;
 use crate::location::Location;
 use crate::segment::begun;
-use crate::store::{Found, Listed, Stores};
+use crate::store::{Found, Stores};
 
 /// How many files are requested from a plain server at a time.
 const ASKED: usize = 64;
@@ -35,27 +35,6 @@ pub(crate) struct Prefix {
     /// Its URL, without a slash at the end.
     url: String,
     stores: Arc<Stores>,
-}
-
-/// A file of a shard directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PlacedFile {
-    pub(crate) path: PathBuf,
-    pub(crate) len: u64,
-    pub(crate) etag: Option<String>,
-}
-
-impl PlacedFile {
-    pub(crate) fn in_source(&self, source: usize) -> File {
-        let Self { path, len, etag } = self.clone();
-        File { location: Location::named(path), len, etag, source, unit: Unit::Byte }
-    }
-}
-
-impl From<Listed> for PlacedFile {
-    fn from(Listed { url, len, etag }: Listed) -> Self {
-        Self { path: url.into(), len, etag }
-    }
 }
 
 impl ShardPlace {
@@ -187,18 +166,16 @@ impl ShardPlace {
     }
 
     /// The files in it, by name, and the names of the places within it.
-    pub(crate) fn look(&self) -> Result<(BTreeMap<String, PlacedFile>, Vec<String>)> {
+    pub(crate) fn look(&self) -> Result<(BTreeMap<String, File>, Vec<String>)> {
         let Self::Store(prefix) = self else { return self.look_here() };
         let Found { objects, within } =
             prefix.wait(|stores, url| async move { stores.below(&url).await }, "")?;
-        let named = objects.into_iter().map(|listed| {
-            let name = listed.url.rsplit('/').next().unwrap_or_default().to_owned();
-            (name, listed.into())
-        });
+        let name = |file: &File| file.path().to_string_lossy().rsplit('/').next().map(str::to_owned);
+        let named = objects.into_iter().map(|file| (name(&file).unwrap_or_default(), file));
         Ok((named.collect(), within))
     }
 
-    fn look_here(&self) -> Result<(BTreeMap<String, PlacedFile>, Vec<String>)> {
+    fn look_here(&self) -> Result<(BTreeMap<String, File>, Vec<String>)> {
         let directory = self.path();
         let read = |e| Error::io(directory, "read the directory", e);
         let (mut files, mut within) = (BTreeMap::new(), Vec::new());
@@ -209,7 +186,7 @@ impl ShardPlace {
                 Ok(metadata) if metadata.is_dir() => within.push(name),
                 // A read of anything but a regular file may block forever.
                 Ok(metadata) if metadata.is_file() => {
-                    files.insert(name, PlacedFile { path, len: metadata.len(), etag: None });
+                    files.insert(name, File::new(Location::Path(path), metadata.len(), None));
                 }
                 _ => {}
             }
@@ -220,20 +197,16 @@ impl ShardPlace {
     /// A range of each of some files in a store.
     pub(crate) fn ranges<'a>(
         &self,
-        of: impl IntoIterator<Item = (&'a PlacedFile, Range<u64>)>,
+        of: impl IntoIterator<Item = (&'a File, Range<u64>)>,
     ) -> Result<Vec<Vec<u8>>> {
         let Self::Store(prefix) = self else { return Ok(Vec::new()) };
-        let of = of.into_iter().map(|(file, range)| {
-            let PlacedFile { path, len, etag } = file.clone();
-            let range = range.start.min(len)..range.end.min(len);
-            (path, len, etag, range)
-        });
-        let of: Vec<_> = of.collect();
+        let within = |file: &File, range: Range<u64>| range.start.min(file.len)..range.end.min(file.len);
+        let of: Vec<_> = of.into_iter().map(|(file, range)| (file.clone(), within(file, range))).collect();
         prefix.wait(|stores, _| async move { stores.ranges(of).await }, "")
     }
 
     /// The files of these names, one by one: a plain server cannot be listed.
-    pub(crate) fn find(&self, names: &[String]) -> Result<Vec<PlacedFile>> {
+    pub(crate) fn find(&self, names: &[String]) -> Result<Vec<File>> {
         let (files, _) = match self {
             Self::Store(prefix) if prefix.is_plain() => return prefix.ask(names),
             _ => self.look()?,
@@ -277,13 +250,13 @@ impl Prefix {
     }
 
     /// Requests files one by one, many at a time.
-    fn ask(&self, names: &[String]) -> Result<Vec<PlacedFile>> {
+    fn ask(&self, names: &[String]) -> Result<Vec<File>> {
         let urls: Vec<String> = names.iter().map(|name| self.of(name)).collect();
         let ask = async |stores: Arc<Stores>, url: String| {
             let found = stores.list("source.paths", &url).await?.pop();
             let gone =
                 || Error::Corpus { problem: format!("{url}: it is gone; copy the whole directory again") };
-            found.map(PlacedFile::from).ok_or_else(gone)
+            found.ok_or_else(gone)
         };
         let all = |stores: Arc<Stores>, _| async move {
             stream::iter(urls).map(|url| ask(stores.clone(), url)).buffered(ASKED).try_collect().await

@@ -1,13 +1,12 @@
 //! A split of a segment in a store, read block by block.
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use twox_hash::XxHash3_64;
 
 use crate::error::{Error, Result};
-use crate::segment::{BLOCK, SUM, SplitRow, Width};
+use crate::segment::{BLOCK, SUM, SplitRow, Width, damaged, damaged_block};
 use crate::store::Stored;
 
 /// The loaded bytes of a split.
@@ -41,27 +40,27 @@ impl RemoteSplit {
     }
 
     /// Returns some bytes of the index.
-    pub(super) fn index(&mut self, range: Range<usize>, path: &Path) -> Result<&[u8]> {
-        self.bytes(|split| &mut split.index, range, path)
+    pub(super) fn index(&mut self, range: Range<usize>) -> Result<&[u8]> {
+        self.bytes(|split| &mut split.index, range)
     }
 
     /// Returns some bytes of the notes.
-    pub(super) fn notes(&mut self, range: Range<usize>, path: &Path) -> Result<&[u8]> {
-        self.bytes(|split| &mut split.notes, range, path)
+    pub(super) fn notes(&mut self, range: Range<usize>) -> Result<&[u8]> {
+        self.bytes(|split| &mut split.notes, range)
     }
 
     /// Holds the ids in some bytes, and returns their places among those that are held.
-    pub(super) fn hold(&mut self, bytes: Range<usize>, path: &Path) -> Result<Range<usize>> {
-        self.bytes(|split| &mut split.ids, bytes.clone(), path)?;
+    pub(super) fn hold(&mut self, bytes: Range<usize>) -> Result<Range<usize>> {
+        self.bytes(|split| &mut split.ids, bytes.clone())?;
         let at = self.held.len();
         self.width.append(self.ids.get(bytes), &mut self.held);
         Ok(at..self.held.len())
     }
 
     /// Returns some bytes, after reading the blocks `of` the part that they are in.
-    fn bytes(&mut self, of: fn(&mut Self) -> &mut Blocks, range: Range<usize>, path: &Path) -> Result<&[u8]> {
+    fn bytes(&mut self, of: fn(&mut Self) -> &mut Blocks, range: Range<usize>) -> Result<&[u8]> {
         let mut blocks = std::mem::take(of(self));
-        let read = self.read(&mut blocks, range.clone(), path);
+        let read = self.read(&mut blocks, range.clone());
         *of(self) = blocks;
         read?;
         Ok(of(self).get(range))
@@ -73,27 +72,21 @@ impl RemoteSplit {
     }
 
     /// Checks all blocks.
-    pub(super) fn verify(&mut self, path: &Path) -> Result<()> {
+    pub(super) fn verify(&mut self) -> Result<()> {
         let mut blocks = Blocks::default();
-        let len = self.len();
-        for at in (0..len).step_by(BLOCK) {
-            self.read(&mut blocks, at..len.min(at + BLOCK), path)?;
+        for at in (0..self.row.checked(self.width)).step_by(BLOCK) {
+            self.read(&mut blocks, at..at + 1)?;
         }
         Ok(())
     }
 
-    /// How many bytes its checksums cover.
-    fn len(&self) -> usize {
-        (self.row.sums_at(self.width) - self.row.at) as usize
-    }
-
     /// Makes sure that `blocks` have the bytes `range`. Drops the blocks before them.
-    fn read(&mut self, blocks: &mut Blocks, range: Range<usize>, path: &Path) -> Result<()> {
+    fn read(&mut self, blocks: &mut Blocks, range: Range<usize>) -> Result<()> {
         if range.is_empty() || blocks.has(&range) {
             return Ok(());
         }
-        self.read_sums(path)?;
-        let wanted = range.start / BLOCK * BLOCK..range.end.next_multiple_of(BLOCK).min(self.len());
+        self.read_sums()?;
+        let wanted = self.row.blocks_of(&range, self.width);
         let goes_on = (blocks.at..=blocks.end()).contains(&wanted.start);
         let from = match goes_on {
             true => blocks.end(),
@@ -113,46 +106,32 @@ impl RemoteSplit {
             true => self.stored.read_at(at, into),
             false => self.stored.look_at(at, into),
         };
-        let checked = read.and_then(|()| self.check(from / BLOCK, into, path));
+        let checked = read.and_then(|()| match damaged_block(into, from, &self.sums) {
+            None => Ok(()),
+            Some(at) => Err(self.damaged(at)),
+        });
         if checked.is_err() {
             *blocks = Blocks::default();
         }
         checked
     }
 
-    /// Compares blocks from `first` on with their checksums.
-    fn check(&self, first: usize, bytes: &[u8], path: &Path) -> Result<()> {
-        for (nth, block) in bytes.chunks(BLOCK).enumerate() {
-            let sum = &self.sums[(first + nth) * SUM..][..SUM];
-            if XxHash3_64::oneshot(block).to_le_bytes() != sum {
-                return Err(self.damaged((first + nth) * BLOCK, path));
-            }
-        }
-        Ok(())
-    }
-
-    fn read_sums(&mut self, path: &Path) -> Result<()> {
+    fn read_sums(&mut self) -> Result<()> {
         if !self.sums.is_empty() {
             return Ok(());
         }
         let mut sums = vec![0; self.row.blocks(self.width) * SUM];
         self.stored.look_at(self.row.sums_at(self.width), &mut sums)?;
         if XxHash3_64::oneshot(&sums) != self.row.sum {
-            return Err(self.damaged(self.len(), path));
+            return Err(self.damaged(self.row.checked(self.width)));
         }
         self.sums = sums;
         Ok(())
     }
 
-    fn damaged(&self, at: usize, path: &Path) -> Error {
-        damaged(path, self.row.at + at as u64)
+    fn damaged(&self, at: usize) -> Error {
+        damaged(self.stored.path(), self.row.at + at as u64)
     }
-}
-
-/// The error that a block of a segment, which begins at a byte, is not as it was written.
-pub(super) fn damaged(path: &Path, byte: u64) -> Error {
-    let problem = "the block there does not have its checksum";
-    Error::remove_and_prepare_again(format_args!("{} (byte {byte})", path.display()), problem)
 }
 
 impl Blocks {

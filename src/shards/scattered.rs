@@ -7,13 +7,14 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use twox_hash::XxHash3_64;
 
 use super::split::{RemotePiece, StoredSplit};
 use crate::error::{Error, Result};
-use crate::segment::{BLOCK, SUM};
+use crate::segment::{BLOCK, damaged, damaged_block};
+use crate::threads::lock;
 
 /// How many bytes of checksums are kept: enough for 128 GiB of tokens.
 const MOST_SUMS: usize = 64 << 20;
@@ -82,25 +83,22 @@ impl ScatteredSums {
             missing.for_each(|(split, _)| _ = unknown.insert(split.key(), *split));
             unknown.into_values().collect()
         };
-        let blocks = remote.iter().map(|(split, piece)| split.range(&split.blocks(&piece.bytes)));
+        let blocks =
+            remote.iter().map(|(split, piece)| split.range(&split.row.blocks_of(&piece.bytes, split.width)));
         let all = unknown.iter().map(RemotePiece::sums).chain(blocks).collect();
         let mut found = fetch(all)?;
         let blocks = found.split_off(unknown.len());
         for (split, bytes) in unknown.iter().zip(found) {
             let bytes: Arc<[u8]> = bytes.as_ref().into();
             if XxHash3_64::oneshot(&bytes) != split.row.sum {
-                return Err(split.damaged(split.checked_len()));
+                return Err(split.damaged(split.row.checked(split.width)));
             }
             self.hold(split.key(), &bytes);
             sums.insert(split.key(), bytes);
         }
         for ((split, piece), bytes) in remote.iter().zip(&blocks) {
-            let first = piece.bytes.start / BLOCK;
-            for (block, bytes) in (first..).zip(bytes.as_ref().chunks(BLOCK)) {
-                let sum = sums[&split.key()].get(block * SUM..(block + 1) * SUM);
-                if sum != Some(&XxHash3_64::oneshot(bytes).to_le_bytes()) {
-                    return Err(split.damaged(block * BLOCK));
-                }
+            if let Some(at) = damaged_block(bytes.as_ref(), piece.bytes.start, &sums[&split.key()]) {
+                return Err(split.damaged(at));
             }
         }
         Ok(blocks)
@@ -108,13 +106,13 @@ impl ScatteredSums {
 
     /// The checksums of some splits, as far as they are held.
     fn held<'a>(&self, splits: impl Iterator<Item = &'a RemotePiece<'a>>) -> HashMap<(u32, u64), Arc<[u8]>> {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = lock(&self.0);
         splits.filter_map(|split| Some((split.key(), held.of_splits.get(&split.key())?.clone()))).collect()
     }
 
     /// Keeps the checksums of a split. If there is no room, drops all others.
     fn hold(&self, key: (u32, u64), sums: &Arc<[u8]>) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = lock(&self.0);
         if held.bytes + sums.len() > MOST_SUMS {
             *held = HeldSums::default();
         }
@@ -131,16 +129,6 @@ impl RemotePiece<'_> {
         (self.segment.number, self.row.at)
     }
 
-    /// How many bytes the checksums cover.
-    fn checked_len(&self) -> usize {
-        (self.row.sums_at(self.width) - self.row.at) as usize
-    }
-
-    /// The whole blocks that some bytes are in.
-    fn blocks(&self, bytes: &Range<usize>) -> Range<usize> {
-        bytes.start / BLOCK * BLOCK..bytes.end.next_multiple_of(BLOCK).min(self.checked_len())
-    }
-
     /// Where bytes of the split are in its segment.
     fn range(&self, bytes: &Range<usize>) -> SegmentRange {
         (self.segment.number, self.row.at + bytes.start as u64..self.row.at + bytes.end as u64)
@@ -152,6 +140,6 @@ impl RemotePiece<'_> {
     }
 
     fn damaged(&self, at: usize) -> Error {
-        super::remote::damaged(&self.segment.path, self.row.at + at as u64)
+        damaged(&self.segment.path, self.row.at + at as u64)
     }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 
 use super::list::{LIST, ListedSegment, SegmentList};
-use super::{Manifest, PlacedFile, SegmentPlan, ShardPlace, Shards, parts};
+use super::{Manifest, SegmentPlan, ShardPlace, Shards, parts};
 use crate::error::{Error, Result};
+use crate::files::File;
 use crate::segment::{HEADER, SplitRow, Table, Width, check_header, incomplete, parse_table};
 
 /// How much of the end of a segment is read first, in bytes: most tables are not as long.
@@ -55,7 +56,7 @@ pub(crate) fn there(place: &ShardPlace, manifest: &Manifest) -> Result<There> {
 fn listed(
     place: &ShardPlace,
     manifest: &Manifest,
-    files: &BTreeMap<String, PlacedFile>,
+    files: &BTreeMap<String, File>,
 ) -> Result<Option<SegmentList>> {
     match files.contains_key(LIST) {
         true => SegmentList::find(place, &manifest.identity(), Width::for_vocab(manifest.vocab_size)),
@@ -85,21 +86,17 @@ pub(crate) fn seal(place: &ShardPlace, manifest: &Manifest) -> Result<()> {
 }
 
 /// The list of a store's segments, from their ends.
-fn read(
-    place: &ShardPlace,
-    manifest: &Manifest,
-    files: &BTreeMap<String, PlacedFile>,
-) -> Result<SegmentList> {
+fn read(place: &ShardPlace, manifest: &Manifest, files: &BTreeMap<String, File>) -> Result<SegmentList> {
     let (plan, width) = (SegmentPlan::new(manifest), Width::for_vocab(manifest.vocab_size));
     let gone = |name: &String| Error::prepare_again(place.of(name).display(), "it is gone");
     let names: Vec<String> = (0..plan.len()).map(|segment| plan.name(segment)).collect();
-    let found: Vec<&PlacedFile> =
+    let found: Vec<&File> =
         names.iter().map(|name| files.get(name).ok_or_else(|| gone(name))).collect::<Result<_>>()?;
     let mut segments = Vec::new();
     let tables = tables(place, &found, &manifest.identity(), width)?;
     for (number, ((name, file), rows)) in names.into_iter().zip(found).zip(tables).enumerate() {
         if !rows.iter().map(|row| row.split).eq(plan.splits(number).map(u64::from)) {
-            return Err(incomplete(&file.path, "it has other splits than its name says"));
+            return Err(incomplete(file.path(), "it has other splits than its name says"));
         }
         segments.push(ListedSegment::new(name, file.len, &rows));
     }
@@ -109,19 +106,19 @@ fn read(
 /// The tables of segments in a store, from their ends. It blocks.
 fn tables(
     place: &ShardPlace,
-    files: &[&PlacedFile],
+    files: &[&File],
     identity: &[u8; 32],
     width: Width,
 ) -> Result<Vec<Vec<SplitRow>>> {
     // Another run may have written them for another source.
     let heads = place.ranges(files.iter().map(|file| (*file, 0..HEADER as u64)))?;
     for (file, head) in files.iter().zip(heads) {
-        check_header(&head, identity, &file.path)?;
+        check_header(&head, identity, file.path())?;
     }
-    let end_of = |file: &PlacedFile, most: u64| file.len.saturating_sub(most)..file.len;
+    let end_of = |file: &File, most: u64| file.len.saturating_sub(most)..file.len;
     let ends = place.ranges(files.iter().map(|file| (*file, end_of(file, END_BYTES))))?;
-    let table = |(file, mut end): (&&PlacedFile, Vec<u8>)| {
-        let refuse = |what: &str| incomplete(&file.path, what);
+    let table = |(file, mut end): (&&File, Vec<u8>)| {
+        let refuse = |what: &str| incomplete(file.path(), what);
         let mut table = parse_table(&end, file.len, width).map_err(refuse)?;
         if let Table::Longer(bytes) = table {
             end = place.ranges([(*file, end_of(file, bytes))])?.concat();

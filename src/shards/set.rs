@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::manifest::{MANIFEST, Manifest};
-use super::{PlacedFile, ScatteredSums, ShardPlace, ShardedFile, Shards, StoredSplit};
+use super::{ScatteredSums, ShardPlace, ShardedFile, Shards, StoredSplit};
 use crate::error::{Error, Result};
+use crate::files::File;
 use crate::tokenizer::name_of;
 
 /// The shard directories of one source, in the order of their names. Their files are numbered on from one directory to
@@ -93,7 +94,7 @@ impl ShardSet {
     }
 
     /// The segments of all directories that are in stores, in the order of their numbers.
-    pub(crate) fn remote(&self) -> impl Iterator<Item = &PlacedFile> {
+    pub(crate) fn remote(&self) -> impl Iterator<Item = &File> {
         self.all.iter().flat_map(Shards::remote)
     }
 

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::remote::RemoteSplit;
 use crate::budget::Lease;
@@ -16,6 +16,7 @@ use crate::segment::{
     BLOCK, Entry, EntryEnd, HeldIds, IdsOrigin, NOTE, Notes, Segment, SplitRow, StoredIds, Width, notes,
 };
 use crate::store::Stored;
+use crate::threads::lock;
 
 #[cfg(test)]
 mod tests;
@@ -183,7 +184,7 @@ impl StoredSplit {
         let range = at..at + Entry::BYTES;
         let entry = match &self.bytes {
             Bytes::Mapped(segment, number) => Entry::from_bytes(segment.bytes(*number, range)?),
-            Bytes::Opened(segment, split) => Entry::from_bytes(lock(split).index(range, &segment.path)?),
+            Bytes::Opened(_, split) => Entry::from_bytes(lock(split).index(range)?),
             Bytes::Unopened(segment) => return Err(unopened(segment)),
         };
         if entry.end.ids > self.row.ids {
@@ -278,9 +279,7 @@ impl StoredSplit {
             Bytes::Mapped(segment, number) => {
                 self.notes_in(segment.bytes(*number, at)?, stored, document, columns)
             }
-            Bytes::Opened(segment, split) => {
-                self.notes_in(lock(split).notes(at, &segment.path)?, stored, document, columns)
-            }
+            Bytes::Opened(_, split) => self.notes_in(lock(split).notes(at)?, stored, document, columns),
             Bytes::Unopened(segment) => Err(unopened(segment)),
         }
     }
@@ -327,7 +326,7 @@ impl StoredSplit {
                 let at = self.row.at as usize / self.width.bytes();
                 Ok(at + range.start as usize..at + range.end as usize)
             }
-            Bytes::Opened(segment, split) => lock(split).hold(bytes, &segment.path),
+            Bytes::Opened(_, split) => lock(split).hold(bytes),
             Bytes::Unopened(segment) => Err(unopened(segment)),
         }
     }
@@ -365,7 +364,7 @@ impl StoredSplit {
     pub(crate) fn verify(&self) -> Result<()> {
         match &self.bytes {
             Bytes::Mapped(segment, number) => segment.verify_split(*number),
-            Bytes::Opened(segment, split) => lock(split).verify(&segment.path),
+            Bytes::Opened(_, split) => lock(split).verify(),
             Bytes::Unopened(segment) => Err(unopened(segment)),
         }
     }
@@ -390,8 +389,4 @@ fn held(RemoteSegment { path, origin, .. }: &RemoteSegment, ids: Vec<u32>, lease
 
 fn unopened(segment: &RemoteSegment) -> Error {
     Error::Corpus { problem: format!("{}: it was not opened before it was read", segment.path.display()) }
-}
-
-fn lock(split: &Mutex<RemoteSplit>) -> MutexGuard<'_, RemoteSplit> {
-    split.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,16 +1,15 @@
 //! Stands in for the stores in a build without them: all files are local.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use super::{Cancellable, Found, Listed, Local, Plan, ReadTurn, Stored, checked};
+use super::{Cancellable, Found, Local, Plan, ReadTurn, Stored, checked};
 use crate::budget::Budget;
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
-use crate::files::Files;
+use crate::files::{File, Files};
 use crate::meter::StoreMeter;
 
 #[derive(Debug)]
@@ -26,7 +25,7 @@ impl Stores {
         StoreMeter::default()
     }
 
-    pub(crate) async fn list(&self, key: &str, pattern: &str) -> Result<Vec<Listed>> {
+    pub(crate) async fn list(&self, key: &str, pattern: &str) -> Result<Vec<File>> {
         Err(absent(key, pattern))
     }
 
@@ -38,10 +37,7 @@ impl Stores {
         Err(absent(OUTPUT, url))
     }
 
-    pub(crate) async fn ranges(
-        &self,
-        _: Vec<(PathBuf, u64, Option<String>, Range<u64>)>,
-    ) -> Result<Vec<Vec<u8>>> {
+    pub(crate) async fn ranges(&self, _: Vec<(File, Range<u64>)>) -> Result<Vec<Vec<u8>>> {
         Ok(Vec::new())
     }
 
@@ -53,7 +49,7 @@ impl Stores {
         Err(absent(OUTPUT, url))
     }
 
-    pub(crate) async fn upload(&self, url: &str, _: &mut File) -> Result<()> {
+    pub(crate) async fn upload(&self, url: &str, _: &mut std::fs::File) -> Result<()> {
         Err(absent(OUTPUT, url))
     }
 

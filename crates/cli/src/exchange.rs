@@ -8,7 +8,7 @@ use super::words::count;
 use super::{print_written, progress};
 use millstream::config::TokenizerConfig;
 use millstream::loader::open_tokenizer;
-use millstream::prepare::{Exchanged, Import, TokenFormat, import_mds, tokenizer_of};
+use millstream::prepare::{Import, ShardCounts, TokenFormat, import_mds, tokenizer_of};
 use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Error, Result};
 
@@ -141,7 +141,7 @@ fn id(token: Option<&str>, tokenizer: &dyn Tokenizer) -> Result<Option<u32>> {
     })
 }
 
-fn say(output: &Path, done: &Exchanged, json: bool) -> Result<()> {
+fn say(output: &Path, done: &ShardCounts, json: bool) -> Result<()> {
     let (documents, tokens) = (count(done.documents, "document"), count(done.tokens, "token"));
     print_written(output, done, &format!("{}: {documents}, {tokens}", output.display()), json)
 }

@@ -8,9 +8,9 @@ use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::lock::DirLock;
-use crate::prepare::Exchanged;
+use crate::prepare::ShardCounts;
 use crate::prepare::directory::WRITES_SHARDS;
-use crate::segment::{Boundary, SegmentWriter, StoredDocument, Width};
+use crate::segment::{Boundary, SegmentWriter, StoredDocument, StoredText, Width};
 use crate::shards::{Cut, Manifest, ShardPlace, ShardedFile, Shards, TOKENIZER, seal};
 use crate::source::digest;
 use crate::tokenizer::Tokenizer;
@@ -23,7 +23,7 @@ pub(super) struct ImportTarget<'a> {
     manifest: Manifest,
     writer: SegmentWriter,
     splits: u32,
-    done: Exchanged,
+    done: ShardCounts,
     _lock: DirLock,
 }
 
@@ -54,7 +54,7 @@ impl<'a> ImportTarget<'a> {
             manifest,
             writer,
             splits: 0,
-            done: Exchanged::default(),
+            done: ShardCounts::default(),
             _lock: lock,
         })
     }
@@ -88,14 +88,11 @@ impl<'a> ImportTarget<'a> {
             return Ok(Ok(false));
         }
         let id_bytes: Vec<u8> = held.iter().flat_map(|id| id.to_le_bytes()).collect();
-        self.writer.document(&StoredDocument {
-            ids: Some(&held),
-            masked: &[],
-            columns: None,
-            start: Boundary::record(place.start),
+        let text = StoredText::Bytes(self.tokenizer.decode(&held).len() as u32);
+        self.writer.document(StoredDocument {
+            ids: &held,
             digest: digest(&id_bytes),
-            share: 1.0,
-            text_bytes: self.tokenizer.decode(&held).len(),
+            ..StoredDocument::without_ids(Boundary::record(place.start), text)
         })?;
         self.done.documents += 1;
         self.done.tokens += held.len() as u64;
@@ -114,7 +111,7 @@ impl<'a> ImportTarget<'a> {
     }
 
     /// Finishes the directory. `from` is the origin of the tokens.
-    pub(super) fn finish(self, from: &Path) -> Result<Exchanged> {
+    pub(super) fn finish(self, from: &Path) -> Result<ShardCounts> {
         if self.done.documents == 0 {
             return Err(Error::Corpus { problem: format!("{}: it has no documents", from.display()) });
         }

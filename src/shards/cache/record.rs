@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
 use tokio::task::JoinHandle;
@@ -15,7 +15,8 @@ use tokio::task::JoinHandle;
 use super::TokenCache;
 use crate::document::{CarriedColumns, Mask, SplitEvent};
 use crate::error::{Error, Result};
-use crate::segment::{Boundary, COUNTED, NOTE, SEGMENT_BYTES, SegmentWriter, StoredDocument};
+use crate::segment::{Boundary, NOTE, SEGMENT_BYTES, SegmentWriter, StoredDocument, StoredText};
+use crate::threads::lock;
 
 /// How many ids, or documents, are worth a write.
 const CHUNK_IDS: usize = 64 << 10;
@@ -69,13 +70,7 @@ enum Step {
         mask: Mask,
         columns: Option<Vec<u8>>,
         start: Boundary,
-        text_bytes: usize,
-    },
-    Skip {
-        start: Boundary,
-    },
-    LeftOut {
-        start: Boundary,
+        text: StoredText,
     },
     End {
         split: u32,
@@ -122,8 +117,7 @@ impl Recorder {
     }
 
     /// Takes the next document of the lane: the ordinal of its split, a function that appends its ids with nothing around
-    /// them, its mask in places of these ids, its columns, where it begins, and the
-    /// length of its text.
+    /// them, its mask in places of these ids, its columns, where it begins, and what is known of its text.
     pub(crate) fn document(
         &mut self,
         split: u64,
@@ -131,7 +125,7 @@ impl Recorder {
         mask: Mask,
         columns: &CarriedColumns,
         start: Boundary,
-        text_bytes: usize,
+        text: StoredText,
     ) {
         let Some(&mut Split { slot, .. }) = self.recorded(split) else { return };
         let at = self.chunk.ids.len();
@@ -140,7 +134,7 @@ impl Recorder {
         let columns = columns.as_ref().map(|columns| columns.store());
         let of_columns = columns.as_ref().map_or(0, |bytes| 1 + bytes.len().div_ceil(NOTE));
         self.chunk.notes += mask.masked().len() + of_columns;
-        self.chunk.steps.push((slot, Step::Document { ids, mask, columns, start, text_bytes }));
+        self.chunk.steps.push((slot, Step::Document { ids, mask, columns, start, text }));
     }
 
     /// Notes that the tokenizer refused a document of a split. Each epoch must report it, so the split is not cached.
@@ -160,16 +154,8 @@ impl Recorder {
                     self.splits.push(Split { number, ordinal, slot, is_whole: true });
                 }
             }
-            SplitEvent::Skip { split, start } => {
-                if let Some(&mut Split { slot, .. }) = self.recorded(split) {
-                    self.chunk.steps.push((slot, Step::Skip { start }));
-                }
-            }
-            SplitEvent::LeftOut { split, start } => {
-                if let Some(&mut Split { slot, .. }) = self.recorded(split) {
-                    self.chunk.steps.push((slot, Step::LeftOut { start }));
-                }
-            }
+            SplitEvent::Skip { split, start } => self.without_ids(split, start, StoredText::Skipped),
+            SplitEvent::LeftOut { split, start } => self.without_ids(split, start, StoredText::LeftOut),
             SplitEvent::End { split: ordinal } => {
                 let Some(at) = self.splits.iter().position(|split| split.ordinal == ordinal) else { return };
                 let Split { number: split, slot, is_whole, .. } = self.splits.swap_remove(at);
@@ -183,6 +169,10 @@ impl Recorder {
                 }
             }
         }
+    }
+
+    fn without_ids(&mut self, split: u64, start: Boundary, text: StoredText) {
+        self.document(split, |_| {}, Mask::default(), &None, start, text);
     }
 
     fn recorded(&mut self, ordinal: u64) -> Option<&mut Split> {
@@ -208,13 +198,13 @@ impl Drop for Recorder {
 
 impl Out {
     fn push(&self, chunk: Chunk) {
-        self.chunks.lock().unwrap_or_else(PoisonError::into_inner).push_back(chunk);
+        lock(&self.chunks).push_back(chunk);
     }
 
     /// Writes all chunks that wait. A failed write ends the recording and nothing else.
     fn write(&self) {
-        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = || self.chunks.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let mut writers = lock(&self.writers);
+        let next = || lock(&self.chunks).pop_front();
         while let Some(chunk) = next() {
             let written = match self.cache.is_closed() {
                 true => self.finish(&mut writers),
@@ -244,21 +234,14 @@ impl Out {
             }
             let writer = &mut writers[*slot];
             match step {
-                Step::Document { ids, mask, columns, start, text_bytes } => {
-                    let (ids, masked) = (Some(&chunk.ids[ids.clone()]), mask.masked());
-                    let (start, text_bytes, digest, share) = (*start, *text_bytes, COUNTED, 1.0);
-                    self.begun(writer)?.document(&StoredDocument {
-                        ids,
-                        masked,
+                Step::Document { ids, mask, columns, start, text } => {
+                    self.begun(writer)?.document(StoredDocument {
+                        ids: &chunk.ids[ids.clone()],
+                        masked: mask.masked(),
                         columns: columns.as_deref(),
-                        start,
-                        digest,
-                        share,
-                        text_bytes,
+                        ..StoredDocument::without_ids(*start, *text)
                     })?;
                 }
-                Step::Skip { start } => self.begun(writer)?.skip(*start)?,
-                Step::LeftOut { start } => self.begun(writer)?.leave_out(*start, COUNTED, 1.0, None)?,
                 Step::End { split } => {
                     let open = self.begun(writer)?;
                     open.split(*split)?;
@@ -331,7 +314,14 @@ mod tests {
         for (start, ((ids, _), mask)) in (0..).zip(documents.iter().zip(&masks)) {
             let append = |into: &mut Vec<u32>| into.extend_from_slice(ids);
             (0..2).for_each(|split| {
-                recorder.document(split, append, mask.clone(), &None, Boundary::record(start), ids.len())
+                recorder.document(
+                    split,
+                    append,
+                    mask.clone(),
+                    &None,
+                    Boundary::record(start),
+                    StoredText::Bytes(3),
+                )
             });
         }
         (0..2).for_each(|split| recorder.event(SplitEvent::End { split }));

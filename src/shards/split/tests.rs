@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::document::ColumnValue;
-use crate::segment::{Boundary, SegmentWriter, StoredDocument};
+use crate::segment::{Boundary, SegmentWriter, StoredDocument, StoredText};
 use crate::shards::{Piece, ScatteredSums, SegmentRange};
 use crate::store::Local;
 
@@ -27,9 +27,8 @@ fn mask(ids: &Ids) -> Mask {
 }
 
 fn write(writer: &mut SegmentWriter, start: u64, ids: &[u32], masked: &[Range<usize>]) {
-    let (start, digest, share, text_bytes) = (Boundary::record(start), 0, 1.0, ids.len());
-    let document = StoredDocument { ids: Some(ids), masked, columns: None, start, digest, share, text_bytes };
-    writer.document(&document).expect("written");
+    let document = StoredDocument::without_ids(Boundary::record(start), StoredText::Bytes(1));
+    writer.document(StoredDocument { ids, masked, ..document }).expect("written");
 }
 
 /// A segment in a directory of its own.
@@ -130,7 +129,8 @@ proptest! {
             for (number, documents) in (0..).zip(&splits) {
                 for (start, (ids, mask)) in (0..).zip(documents) {
                     write(writer, start, ids, mask.masked());
-                    writer.skip(Boundary::record(start)).expect("written");
+                    let skipped = StoredDocument::without_ids(Boundary::record(start), StoredText::Skipped);
+                    writer.document(skipped).expect("written");
                 }
                 writer.split(number).expect("written");
             }
@@ -164,10 +164,9 @@ proptest! {
             for (start, (masks, number, url)) in (0..).zip(&documents) {
                 let values = vec![ColumnValue::Integer((*number).into()), ColumnValue::Text(url.as_str().into())];
                 let (mask, columns) = (of(masks), Columns::new(&all, values).store());
-                let ids = Some(&vec![7; masks.len()][..]);
-                let (masked, columns, start) = (mask.masked(), Some(&columns[..]), Boundary::record(start));
-                let document = StoredDocument { ids, masked, columns, start, digest: 0, share: 1.0, text_bytes: 1 };
-                writer.document(&document).expect("written");
+                let (ids, masked, columns) = (&vec![7; masks.len()][..], mask.masked(), Some(&columns[..]));
+                let document = StoredDocument::without_ids(Boundary::record(start), StoredText::Bytes(1));
+                writer.document(StoredDocument { ids, masked, columns, ..document }).expect("written");
             }
             writer.split(0).expect("written");
         });

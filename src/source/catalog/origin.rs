@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::config::{SourceConfig, SourceKind};
-use crate::shards::{PlacedFile, ShardSet};
+use crate::files::File;
+use crate::shards::ShardSet;
 
 /// Where the documents of a source come from.
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ impl Origin {
     }
 
     /// The files of the segments of token shards that are in stores.
-    pub(crate) fn remote(&self) -> impl Iterator<Item = &PlacedFile> {
+    pub(crate) fn remote(&self) -> impl Iterator<Item = &File> {
         self.shards().into_iter().flat_map(|shards| shards.remote())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
@@ -13,8 +13,9 @@ use super::walk::{self, Found, Links};
 use crate::config::{SourceConfig, Synthetic};
 use crate::error::{Error, Result};
 use crate::files::{File, Files, Location};
-use crate::store::{Listed, Stores};
+use crate::store::Stores;
 use crate::tasks::blocking;
+use crate::threads::lock;
 
 /// How many patterns are looked up at once, and how many are prepared.
 const ASKED: usize = 32;
@@ -31,9 +32,7 @@ pub(crate) type Skipped = Arc<Mutex<HashSet<PathBuf>>>;
 
 /// A file that a pattern matches.
 struct Matched {
-    location: Location,
-    len: u64,
-    etag: Option<String>,
+    file: File,
     /// The links that lead to a local file.
     links: Links,
     /// The root of the pattern, by its number within the source.
@@ -77,8 +76,9 @@ pub(crate) async fn of_source(
     skipped: &Skipped,
 ) -> Result<SourceFiles> {
     let unit = source.kind.unit();
+    let in_source = |file: File| File { source: index, unit, ..file };
     let one = |location, len| {
-        let file = File { location, len, etag: None, source: index, unit };
+        let file = in_source(File::new(location, len, None));
         SourceFiles { files: vec![file], roots: vec![0] }
     };
     match origin {
@@ -115,16 +115,15 @@ pub(crate) async fn of_source(
     if patterns.len() > 1 || all.iter().any(|found| found.links.are_some()) {
         all = blocking("source", move || Ok(distinct(all))).await?;
     }
-    all.sort_unstable_by(|a, b| bytes(a.location.as_path()).cmp(bytes(b.location.as_path())));
-    all.dedup_by(|a, b| a.location == b.location);
-    if all.iter().all(|found| found.len == 0) {
+    all.sort_unstable_by(|a, b| bytes(a.file.path()).cmp(bytes(b.file.path())));
+    all.dedup_by(|a, b| a.file.location == b.file.location);
+    if all.iter().all(|found| found.file.len == 0) {
         let n = all.len();
         let problem = format!("the source's files are all empty ({n} of them); set {key} to files with text");
         return Err(Error::Corpus { problem });
     }
-    let file = |Matched { location, len, etag, .. }| File { location, len, etag, source: index, unit };
     let roots = all.iter().map(|found| found.root).collect();
-    Ok(SourceFiles { files: all.into_iter().map(file).collect(), roots })
+    Ok(SourceFiles { files: all.into_iter().map(|found| in_source(found.file)).collect(), roots })
 }
 
 /// The number of the root of each path that is read. Paths with the same fixed part have one root, and a root within
@@ -150,15 +149,7 @@ async fn matches(
     let mut found: Vec<Matched> = match Location::named(pattern) {
         Location::Url(pattern) => {
             let listed = stores.list(key, &pattern).await?.into_iter();
-            listed
-                .map(|Listed { url, len, etag }| Matched {
-                    location: Location::Url(url),
-                    len,
-                    etag,
-                    links: Links::default(),
-                    root: 0,
-                })
-                .collect()
+            listed.map(|file| Matched { file, links: Links::default(), root: 0 }).collect()
         }
         Location::Path(_) | Location::Stdin => local(key, pattern, skipped).await?,
         Location::Synthetic(name) => {
@@ -220,14 +211,14 @@ fn look(paths: Vec<Found>, is_named: bool, skipped: &Skipped) -> Result<Vec<Matc
     for Found { path, links } in paths {
         let metadata = std::fs::metadata(&path).map_err(|e| Error::io(&path, "look at the file", e))?;
         if metadata.is_file() {
-            let location = Location::Path(path);
-            all.push(Matched { location, len: metadata.len(), etag: None, links, root: 0 });
+            let file = File::new(Location::Path(path), metadata.len(), None);
+            all.push(Matched { file, links, root: 0 });
         } else if walk::is_special(&metadata) {
             if is_named {
                 return Err(special(&path));
             }
             // Another pattern may match it too.
-            if skipped.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone()) {
+            if lock(skipped).insert(path.clone()) {
                 walk::warn_of_special(&path);
             }
         }
@@ -238,18 +229,18 @@ fn look(paths: Vec<Found>, is_named: bool, skipped: &Skipped) -> Result<Vec<Matc
 /// Each file once: under the path with the fewest links or, of several such, the first. Its root is the outermost of
 /// the roots that it was found below.
 fn distinct(mut all: Vec<Matched>) -> Vec<Matched> {
-    let key = |found: &Matched| (found.links.count(), bytes(found.location.as_path()).to_owned(), found.root);
+    let key = |found: &Matched| (found.links.count(), bytes(found.file.path()).to_owned(), found.root);
     all.sort_by_cached_key(key);
     let mut directories = HashMap::new();
     let mut seen = HashSet::new();
-    all.retain(|Matched { location, links, .. }| {
-        let place = match location {
+    all.retain(|Matched { file, links, .. }| {
+        let place = match &file.location {
             Location::Path(path) => real(path, *links, &mut directories),
             other => other.as_path().to_owned(),
         };
         let is_new = seen.insert(place);
         if !is_new {
-            tracing::debug!(path = %location.as_path().display(), "file is read under another path already");
+            tracing::debug!(path = %file.path().display(), "file is read under another path already");
         }
         is_new
     });

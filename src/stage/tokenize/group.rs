@@ -15,7 +15,7 @@ use crate::document::{
 };
 use crate::error::{Error, Result};
 use crate::files::{Files, Position};
-use crate::segment::{Boundary, StoredIds};
+use crate::segment::{Boundary, StoredIds, StoredText};
 use crate::shards::Recorder;
 use crate::tokenizer::Encoder;
 
@@ -120,7 +120,8 @@ impl Encoded {
                     let Position { byte, line, .. } = item.position;
                     let start = Boundary { byte, line: line.saturating_sub(1) };
                     let mask = self.arenas[*arena].mask_of(&own).unwrap_or_default();
-                    recorder.document(item.cursor.split, append, mask, &item.columns, start, item.text_bytes);
+                    let text = StoredText::Bytes(item.text_bytes as u32);
+                    recorder.document(item.cursor.split, append, mask, &item.columns, start, text);
                 }
                 Err(refused) => recorder.refused(refused.document.cursor.split),
             }

@@ -181,8 +181,7 @@ impl Ahead {
 
     /// A remote file as it was when the corpus was opened.
     pub(super) fn object(&self, number: u32) -> Result<Arc<Object>> {
-        let file = &self.files[number as usize];
-        self.stores.object(file.path(), file.len, file.etag.as_deref()).map(Arc::new)
+        self.stores.object(&self.files[number as usize]).map(Arc::new)
     }
 
     /// The most bytes of pieces that are held or under way.

@@ -17,14 +17,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 
 use crate::bounded;
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
-use crate::store::Listed;
+use crate::files::{File, Location};
+use crate::threads::lock;
 
 mod cache;
 mod client;
@@ -66,20 +67,16 @@ struct Known {
 
 static KNOWN: Mutex<Known> = Mutex::new(Known { commits: BTreeMap::new(), trees: BTreeMap::new() });
 
-fn known() -> MutexGuard<'static, Known> {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Makes the commits of a cursor those of this process, from now on.
 pub(crate) fn pin(commits: impl IntoIterator<Item = (String, String)>) {
-    known().commits.extend(commits);
+    lock(&KNOWN).commits.extend(commits);
 }
 
 /// The name of the repository of `url` at its branch or tag, and the commit that this stands for in this process.
 pub(crate) fn commit(url: &str) -> Option<(String, String)> {
     let (repo, _) = Repo::parse("source.paths", url.starts_with(PREFIX).then_some(url)?).ok()?;
     let name = repo.to_string();
-    let commit = known().commits.get(&name)?.clone();
+    let commit = lock(&KNOWN).commits.get(&name)?.clone();
     Some((name, commit))
 }
 
@@ -149,7 +146,7 @@ impl Hub {
     /// The files of the repository that `root` names.
     pub(super) fn files(self: &Arc<Self>, root: &str) -> Result<Arc<HubFiles>> {
         let (repo, _) = Repo::parse("source.paths", root)?;
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = lock(&self.files);
         let new = || Arc::new(HubFiles::new(self.clone(), repo));
         Ok(files.entry(root.to_owned()).or_insert_with(new).clone())
     }
@@ -164,7 +161,7 @@ impl Hub {
             return Ok(repo.clone());
         }
         let name = repo.to_string();
-        let kept = known().commits.get(&name).cloned();
+        let kept = lock(&KNOWN).commits.get(&name).cloned();
         if let Some(commit) = kept {
             return Ok(repo.at(&commit));
         }
@@ -186,7 +183,7 @@ impl Hub {
         }
         tracing::info!(name, commit, "this branch or tag stands for this commit");
         // Another task may have been first.
-        let commit = known().commits.entry(name).or_insert(commit).clone();
+        let commit = lock(&KNOWN).commits.entry(name).or_insert(commit).clone();
         Ok(repo.at(&commit))
     }
 
@@ -194,7 +191,7 @@ impl Hub {
     async fn tree(&self, repo: &Repo) -> Result<Arc<Tree>> {
         let repo = &self.at_commit(repo).await?;
         let name = repo.to_string();
-        let kept = known().trees.get(&name).cloned();
+        let kept = lock(&KNOWN).trees.get(&name).cloned();
         if let Some(tree) = kept {
             return Ok(tree);
         }
@@ -216,7 +213,7 @@ impl Hub {
                 tree
             }
         };
-        Ok(known().trees.entry(name).or_insert(Arc::new(tree)).clone())
+        Ok(lock(&KNOWN).trees.entry(name).or_insert(Arc::new(tree)).clone())
     }
 
     /// All files of the repository that `name` begins with.
@@ -228,7 +225,7 @@ impl Hub {
     }
 
     /// Where a file or directory is in the cache once the files that it needs are there, and those that are not there yet.
-    pub(super) async fn needed(&self, name: &str) -> Result<(PathBuf, Vec<Listed>)> {
+    pub(super) async fn needed(&self, name: &str) -> Result<(PathBuf, Vec<File>)> {
         let (repo, path) = Repo::parse(name, name)?;
         let path = path.trim_end_matches('/');
         let repo = self.at_commit(&repo).await?;
@@ -246,7 +243,8 @@ impl Hub {
         }
         let listed = |path: &String| {
             let entry = &tree.files[path];
-            Listed { url: format!("{repo}/{path}"), len: entry.len(), etag: Some(entry.etag().to_owned()) }
+            let url = Location::Url(format!("{repo}/{path}"));
+            File::new(url, entry.len(), Some(entry.etag().to_owned()))
         };
         let is_missing =
             |path: &&String| !has_length(&folder.snapshot(&repo.revision, path), tree.files[*path].len());

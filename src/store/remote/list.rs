@@ -13,8 +13,8 @@ use super::odd_keys::odd_key;
 use super::stores::{Stores, location};
 use super::url::Url;
 use crate::error::{Error, Result};
-use crate::location::GLOB_RULES;
-use crate::store::Listed;
+use crate::files::File;
+use crate::location::{GLOB_RULES, Location};
 use crate::tasks::Task;
 
 /// The characters that make a path a glob.
@@ -29,13 +29,13 @@ impl Stores {
     ///
     /// In object stores, listing starts from the deepest directory before the first glob. Plain HTTP servers
     /// cannot be listed, so their files are named one by one.
-    pub(crate) async fn list(self: &Arc<Self>, key: &str, pattern: &str) -> Result<Vec<Listed>> {
+    pub(crate) async fn list(self: &Arc<Self>, key: &str, pattern: &str) -> Result<Vec<File>> {
         let (stores, key, pattern) = (self.clone(), key.to_owned(), pattern.to_owned());
         // A separate task, so that a runtime that cannot reach the network is an error, not a panic.
         Task::spawn("store", &Handle::current(), async move { stores.matches(&key, &pattern).await }).await
     }
 
-    async fn matches(&self, key: &str, pattern: &str) -> Result<Vec<Listed>> {
+    async fn matches(&self, key: &str, pattern: &str) -> Result<Vec<File>> {
         let pinned;
         let mut url = Url::parse(key, pattern)?;
         let pattern = match url.is_hub() {
@@ -75,7 +75,7 @@ impl Stores {
 }
 
 /// Lists the pattern's deepest directory before the first glob, and keeps the matches.
-async fn glob(key: &str, pattern: &str, url: &Url<'_>, client: &dyn ObjectStore) -> Result<Vec<Listed>> {
+async fn glob(key: &str, pattern: &str, url: &Url<'_>, client: &dyn ObjectStore) -> Result<Vec<File>> {
     let offset = pattern.len() - url.path.len();
     let matcher = Pattern::new(url.path).map_err(|e| {
         let at = pattern[..offset].chars().count() + e.pos + 1;
@@ -109,7 +109,7 @@ async fn glob(key: &str, pattern: &str, url: &Url<'_>, client: &dyn ObjectStore)
     }
     drop(odd);
     let url_of = |meta: &ObjectMeta| format!("{}/{}", url.root(), meta.location);
-    let wanted: Vec<Listed> = found
+    let wanted: Vec<File> = found
         .iter()
         .filter(is_match)
         .filter(|meta| odd_key(meta.location.as_ref()).is_none())
@@ -138,8 +138,8 @@ fn matches_none(key: &str, pattern: &str, there: &[String]) -> Error {
     Error::Corpus { problem }
 }
 
-pub(super) fn listed(url: String, meta: &ObjectMeta) -> Listed {
-    Listed { url, len: meta.size, etag: version(meta) }
+pub(super) fn listed(url: String, meta: &ObjectMeta) -> File {
+    File::new(Location::Url(url), meta.size, version(meta))
 }
 
 /// Asks for a file's metadata.
@@ -172,7 +172,7 @@ async fn none_but_below(
     pattern: &str,
     client: &dyn ObjectStore,
     at: &object_store::path::Path,
-) -> Result<Vec<Listed>> {
+) -> Result<Vec<File>> {
     let below = client.list_with_delimiter(Some(at)).await;
     if below.is_ok_and(|below| !below.objects.is_empty() || !below.common_prefixes.is_empty()) {
         let pattern = pattern.trim_end_matches('/');

@@ -6,13 +6,13 @@
 use std::borrow::Cow;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::hub::{HubTree, PREFIX};
 use super::stores::Stores;
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
-use crate::store::Listed;
+use crate::threads::lock;
 
 /// How the Hub is asked.
 static STORE: Mutex<Option<StoreConfig>> = Mutex::new(None);
@@ -22,7 +22,7 @@ static STORE: Mutex<Option<StoreConfig>> = Mutex::new(None);
 pub fn ask_hub_with(store: &StoreConfig) {
     // The files come whole and stay in the Hub's own cache.
     let store = StoreConfig { cache: None, hub_cache: None, ..store.clone() };
-    *STORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(store);
+    *lock(&STORE) = Some(store);
 }
 
 /// The files of the repository that `name` begins with. Setting `key` names it.
@@ -51,8 +51,8 @@ pub fn local(path: &Path) -> Result<Cow<'_, Path>> {
     let Some(name) = path.to_str().filter(|name| name.starts_with(PREFIX)) else { return Ok(path.into()) };
     wait(async |stores: Arc<Stores>| {
         let (found, files) = stores.hub().needed(name).await?;
-        for Listed { url, len, etag } in files {
-            let kept = stores.object(Path::new(&url), len, etag.as_deref())?.keep().await;
+        for file in files {
+            let kept = stores.object(&file)?.keep().await;
             kept.map_err(|error| match error.refuses_writing() {
                 true => Error::Corpus {
                     problem: format!(
@@ -73,7 +73,7 @@ fn wait<T: Send>(work: impl AsyncFnOnce(Arc<Stores>) -> Result<T> + Send) -> Res
     std::thread::scope(|scope| {
         let waiting = std::thread::Builder::new().spawn_scoped(scope, || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(lost)?;
-            let store = STORE.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default();
+            let store = lock(&STORE).clone().unwrap_or_default();
             runtime.block_on(work(Arc::new(Stores::new(&store))))
         });
         let waited = waiting.map_err(lost)?.join();

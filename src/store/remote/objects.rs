@@ -1,9 +1,9 @@
 //! Whole objects, by their URL: listed, read, written and removed.
 
-use std::fs::File;
+use std::fs;
 use std::io::Read;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,11 +13,12 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions}
 use tokio::io::AsyncWriteExt;
 
 use super::list::{ask, listed, look};
-use super::object::{refusal, version};
+use super::object::refusal;
 use super::odd_keys::odd_key;
 use super::stores::{Stores, location};
 use super::url::Url;
 use crate::error::{Error, Result};
+use crate::files::File;
 use crate::store::Found;
 
 /// The setting that errors of a URL name.
@@ -79,18 +80,14 @@ impl Stores {
             return Ok(Some(Vec::new()));
         }
         // As a range of a known length, so that an answer that breaks off is noticed.
-        let object = Arc::new(self.object(Path::new(&name), meta.size, version(&meta).as_deref())?);
+        let object = Arc::new(self.object(&listed(name, &meta))?);
         object.get(0..meta.size).await.map(|bytes| Some(bytes.into()))
     }
 
-    /// Reads a range of each of some objects, many at a time. Each has its URL, its length and its etag.
-    pub(crate) async fn ranges(
-        &self,
-        of: Vec<(PathBuf, u64, Option<String>, Range<u64>)>,
-    ) -> Result<Vec<Vec<u8>>> {
-        let read = async |(url, len, etag, range): (PathBuf, u64, Option<String>, Range<u64>)| {
-            let object = Arc::new(self.object(&url, len, etag.as_deref())?);
-            object.get(range).await.map(Vec::from)
+    /// Reads a range of each of some objects, many at a time.
+    pub(crate) async fn ranges(&self, of: Vec<(File, Range<u64>)>) -> Result<Vec<Vec<u8>>> {
+        let read = async |(file, range): (File, Range<u64>)| {
+            Arc::new(self.object(&file)?).get(range).await.map(Vec::from)
         };
         stream::iter(of).map(read).buffered(self.config().concurrency).try_collect().await
     }
@@ -126,7 +123,7 @@ impl Stores {
     }
 
     /// Sends a file to an object, which appears when all of it has arrived. Reading the file blocks.
-    pub(crate) async fn upload(&self, url: &str, file: &mut File) -> Result<()> {
+    pub(crate) async fn upload(&self, url: &str, file: &mut fs::File) -> Result<()> {
         let Target { at, client } = self.target(url)?;
         let _permit = self.permits.acquire().await;
         let mut writer = BufWriter::with_capacity(client, at, PART).with_max_concurrency(PARTS);
@@ -159,7 +156,7 @@ impl Stores {
     }
 }
 
-async fn send(writer: &mut BufWriter, file: &mut File) -> std::io::Result<()> {
+async fn send(writer: &mut BufWriter, file: &mut fs::File) -> std::io::Result<()> {
     loop {
         let mut bytes = Vec::with_capacity(PART);
         let read = file.take(PART as u64).read_to_end(&mut bytes)?;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use object_store::ObjectStore;
@@ -17,7 +17,9 @@ use super::object::{Object, refusal};
 use super::url::{Url, unsigned};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
+use crate::files::File;
 use crate::meter::StoreMeter;
+use crate::threads::lock;
 
 /// Gives access to remote files.
 #[derive(Debug)]
@@ -88,7 +90,7 @@ impl Stores {
     }
 
     fn shared(&self) -> Result<SharedClients> {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = lock(&self.shared);
         if let Some(shared) = &*shared {
             return Ok(shared.clone());
         }
@@ -111,7 +113,7 @@ impl Stores {
         }
         let place = format!("{}{}", url.root(), url.query);
         let http = self.shared()?.http;
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = lock(&self.clients);
         if let Some(client) = clients.get(&place) {
             return Ok(client.clone());
         }
@@ -125,7 +127,7 @@ impl Stores {
     pub(super) fn name(&self, url: &str) -> String {
         let name = unsigned(url).into_owned();
         if name != url {
-            let mut signed = self.signed.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut signed = lock(&self.signed);
             signed.insert(name.clone(), url.to_owned());
         }
         name
@@ -133,11 +135,12 @@ impl Stores {
 
     /// The signed URL of a file, if there is one.
     fn signed(&self, name: &str) -> Option<String> {
-        self.signed.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        lock(&self.signed).get(name).cloned()
     }
 
     /// A remote file as it was when the corpus was opened.
-    pub(super) fn object(&self, path: &Path, len: u64, etag: Option<&str>) -> Result<Object> {
+    pub(super) fn object(&self, file: &File) -> Result<Object> {
+        let path = file.path();
         let text = path.to_str().ok_or_else(|| not_a_key(path, "it is not UTF-8"))?;
         let signed = self.signed(text);
         let url = Url::parse("source.paths", signed.as_deref().unwrap_or(text))?;
@@ -148,8 +151,8 @@ impl Stores {
         Ok(Object {
             url: path.to_owned(),
             is_signed: signed.is_some(),
-            len,
-            etag: etag.map(str::to_owned),
+            len: file.len,
+            etag: file.etag.clone(),
             location: location(path, &url)?,
             store: self.client(&url)?,
             config: self.config.clone(),

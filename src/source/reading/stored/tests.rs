@@ -11,7 +11,7 @@ use crate::config::{SourceConfig, Task};
 use crate::cursor::Tracked;
 use crate::document::Document;
 use crate::error::{Result, Unit};
-use crate::segment::{Boundary, SegmentWriter, Width};
+use crate::segment::{self, Boundary, SegmentWriter, StoredText, Width};
 use crate::shards::{Cut, Manifest, ShardPlace, ShardedFile, seal};
 use crate::source::{Lane, Source};
 
@@ -45,17 +45,10 @@ fn write(directory: &Path, task: Task, splits: &[Vec<Ids>], all: &mut HashMap<(u
         for (nth, ids) in (0..).zip(documents) {
             let (ids, mask, is_rendered) = known(ids, task);
             let byte = u64::from(number) * SPLIT + nth * APART;
-            let (start, digest, share, text_bytes) = (Boundary { byte, line: nth }, byte, 1.0, ids.len());
-            let stored = crate::segment::StoredDocument {
-                ids: Some(&ids),
-                masked: mask.masked(),
-                columns: None,
-                start,
-                digest,
-                share,
-                text_bytes,
-            };
-            writer.document(&stored).expect("written");
+            let (start, text) = (Boundary { byte, line: nth }, StoredText::Bytes(ids.len() as u32));
+            let stored = segment::StoredDocument::without_ids(start, text);
+            let stored = segment::StoredDocument { ids: &ids, masked: mask.masked(), digest: byte, ..stored };
+            writer.document(stored).expect("written");
             // The directories are read in the order of their names.
             all.insert((u32::from(is_rendered), byte), (ids, mask, is_rendered));
         }
