@@ -18,11 +18,6 @@ impl ByteCount {
         Self(n << 20)
     }
 
-    /// `n` times 2^10 bytes.
-    pub const fn kib(n: u64) -> Self {
-        Self(n << 10)
-    }
-
     /// The number as a length in memory; the greatest `usize` if it does not fit.
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)

@@ -10,6 +10,7 @@
 //! - `pieces`: a file's stored bytes, a piece at a time
 //! - `pipe`: standard input, which can be read only once
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Once};
 
@@ -30,10 +31,12 @@ pub(crate) use unpacked::Frames;
 
 use unpacked::Unpacked;
 
+use super::framing::{Frame, Framer, Shape, bom_len};
 use super::problem::Broken;
 use crate::error::{Error, Result};
-use crate::files::{Codec, DetectedCodec, HEAD_BYTES, UnreadKind, ZSTD_WINDOW};
+use crate::files::{Codec, DetectedCodec, HEAD_BYTES, UnreadKind};
 use crate::location::STDIN;
+use crate::segment::Boundary;
 use crate::store::Stored;
 
 /// The text of one open file.
@@ -70,13 +73,8 @@ impl Content {
         Ok(Self(Kind::Packed(Box::new(Unpacked::open(&stored, Codec::Zstd, Some(frames), zstd_window)?))))
     }
 
-    /// Opens a file.
-    pub(crate) fn open(stored: Arc<dyn Stored>) -> Result<Self> {
-        Self::open_within(stored, ZSTD_WINDOW)
-    }
-
     /// Opens a file whose window, if it is compressed with zstd, may be this large, in bytes.
-    pub(crate) fn open_within(stored: Arc<dyn Stored>, zstd_window: u64) -> Result<Self> {
+    pub(crate) fn open(stored: Arc<dyn Stored>, zstd_window: u64) -> Result<Self> {
         Ok(Self(match codec(&*stored)?.0 {
             DetectedCodec::Text | DetectedCodec::TextNamed(_) => Kind::Plain(stored),
             DetectedCodec::Packed(codec) => {
@@ -124,7 +122,45 @@ impl Content {
             }
         }
     }
+
+    /// Gives the documents of the text to `see`, from the first one on, until it breaks or `most` bytes have been read.
+    pub(crate) fn frames(
+        &mut self,
+        shape: Shape,
+        most: u64,
+        mut see: impl FnMut(Frame) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let (mut at, mut bytes, mut framer) = (0, Vec::new(), None);
+        while at < most {
+            bytes.clear();
+            let after = self.read(at, (most - at).min(FRAMED_BYTES) as usize, &mut bytes)?;
+            let mut rest = &bytes[..];
+            let framer = framer.get_or_insert_with(|| {
+                let bom = bom_len(rest);
+                rest = &rest[bom..];
+                Framer::new(shape, Boundary { byte: bom as u64, line: 0 })
+            });
+            while let Some((taken, frame)) = framer.push(rest) {
+                rest = &rest[taken..];
+                if frame.len > 0 && see(frame).is_break() {
+                    return Ok(());
+                }
+            }
+            at += bytes.len() as u64;
+            if after == ReadEnd::End || bytes.is_empty() {
+                let last = framer.finish();
+                if last.len > 0 {
+                    let _ = see(last);
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
 }
+
+/// How much is read at a time to find where documents begin, in bytes.
+const FRAMED_BYTES: u64 = 256 << 10;
 
 /// About how much memory it takes to decompress a file, in bytes; `None` if it is text as it is.
 pub(crate) fn packed(stored: &dyn Stored) -> Result<Option<u64>> {

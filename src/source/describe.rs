@@ -25,7 +25,7 @@ use crate::bounded;
 use crate::config::reading::did_you_mean;
 use crate::config::{Config, Contents, SourceConfig, SourceKind, StoreConfig, Task};
 use crate::error::{Error, Result};
-use crate::files::{Codec, is_text};
+use crate::files::{Codec, ZSTD_WINDOW, is_text};
 use crate::render::IS_ALPACA;
 use crate::shards::{Manifest, ShardPlace};
 use crate::store::{Cancellable, FileOpener, Local, Stores};
@@ -59,7 +59,7 @@ pub fn recognize(path: impl AsRef<Path>) -> Result<Option<SourceKind>> {
     // A pointer of git LFS is refused.
     bounded::open(path).map_err(|e| Error::io(path, "read", e))?;
     let stored = Local::open(path, metadata.len())?;
-    let head = head(&mut Content::open(Arc::new(stored))?)?;
+    let head = head(&mut Content::open(Arc::new(stored), ZSTD_WINDOW)?)?;
     let name = path.to_string_lossy().to_lowercase();
     let named = kinds(Path::new(&name)).last();
     let is_json = name.split('.').any(|ending| ending == "json");

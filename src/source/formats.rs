@@ -9,10 +9,10 @@ use std::sync::Arc;
 use super::carried::Carried;
 use super::framing::Shape;
 use super::json_path::{FieldPath, Json};
-use super::rendering::Rendering;
 use super::split_size::SplitSize;
 use crate::config::{ByteCount, OnError, Oversize, SampleConfig, SourceConfig, SourceKind, Synthetic};
 use crate::error::Result;
+use crate::render::Renderer;
 
 mod array;
 mod chunks;
@@ -46,7 +46,7 @@ pub(crate) struct SourceFormat {
     /// Where these values are in a JSON line. Other formats give each record with them.
     pub(crate) values: Vec<FieldPath>,
     /// How records become texts, if they have to be rendered.
-    pub(crate) rendering: Option<Arc<Rendering>>,
+    pub(crate) rendering: Option<Arc<Renderer>>,
     pub(crate) max: usize,
     pub(crate) max_document_bytes: ByteCount,
     pub(crate) oversize: Oversize,
@@ -60,7 +60,7 @@ impl SourceFormat {
         index: usize,
         config: &SourceConfig,
         split_size: SplitSize,
-        rendering: Option<Arc<Rendering>>,
+        rendering: Option<Arc<Renderer>>,
     ) -> Result<Self> {
         let wanted = Wanted::new(config, rendering.as_deref());
         let is_jsonl = config.kind == SourceKind::Jsonl;

@@ -53,20 +53,26 @@ impl Layout {
         match self {
             Self::Whole => Cut::Whole,
             Self::Even(split_size) => Cut::Even(*split_size),
-            Self::Cuts(cuts) => Cut::At(cuts.places().to_vec()),
-            Self::Frames(frames) => Cut::At(frames.cuts().to_vec()),
+            Self::Cuts(_) | Self::Frames(_) => Cut::At(self.places().to_vec()),
             Self::Documents(places) => Cut::Documents(places.to_vec()),
+        }
+    }
+
+    /// The places where it is cut, unless it is evenly.
+    pub(crate) fn places(&self) -> &[u64] {
+        match self {
+            Self::Whole | Self::Even(_) => &[],
+            Self::Cuts(cuts) => cuts.places(),
+            Self::Frames(frames) => frames.cuts(),
+            Self::Documents(places) => places,
         }
     }
 
     /// How many splits a file of `len` bytes is cut into.
     pub(crate) fn splits(&self, len: u64) -> u64 {
         match self {
-            Self::Whole => 1,
             Self::Even(split_size) => len.div_ceil(*split_size).max(1),
-            Self::Cuts(cuts) => cuts.places().len() as u64 + 1,
-            Self::Frames(frames) => frames.cuts().len() as u64 + 1,
-            Self::Documents(places) => places.len() as u64 + 1,
+            other => other.places().len() as u64 + 1,
         }
     }
 }

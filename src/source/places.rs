@@ -3,14 +3,14 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use super::Source;
 use super::catalog::holdout::Holdout;
 use super::content::Content;
 use super::formats::Opened;
 use super::formats::records::{Records, Stop};
-use super::framing::{Framer, Shape, bom_len};
+use super::framing::{Frame, Shape};
 use super::interleave::{self, DocumentKey};
 use super::lane::Lane;
 use super::reading::document_order::{DocumentNumber, DocumentOrder};
@@ -316,36 +316,16 @@ impl Named {
 
 /// The document of a text that begins on line `line`.
 fn on_line(content: &mut Content, shape: Shape, line: u64) -> Result<Named> {
-    let (mut named, mut bytes) = (Named::default(), Vec::new());
-    content.read(0, 3, &mut bytes)?;
-    let mut at = bom_len(&bytes) as u64;
-    let mut framer = Framer::new(shape, Boundary { byte: at, line: 0 });
-    loop {
-        bytes.clear();
-        content.read(at, READ_BYTES, &mut bytes)?;
-        at += bytes.len() as u64;
-        let mut rest = &bytes[..];
-        loop {
-            let frame = match framer.push(rest) {
-                Some((taken, frame)) => {
-                    rest = &rest[taken..];
-                    frame
-                }
-                None if bytes.is_empty() => framer.finish(),
-                None => break,
-            };
-            let begin = frame.start;
-            match begin.line + 1 {
-                _ if frame.len == 0 => {}
-                found if found < line => named.before = Some((begin.byte, found)),
-                found => {
-                    named.begins.extend((found == line).then_some(begin.byte));
-                    return Ok(named);
-                }
-            }
-            if bytes.is_empty() {
-                return Ok(named);
-            }
+    let mut named = Named::default();
+    content.frames(shape, u64::MAX, |Frame { start, .. }| match start.line + 1 {
+        found if found < line => {
+            named.before = Some((start.byte, found));
+            ControlFlow::Continue(())
         }
-    }
+        found => {
+            named.begins.extend((found == line).then_some(start.byte));
+            ControlFlow::Break(())
+        }
+    })?;
+    Ok(named)
 }

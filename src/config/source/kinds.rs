@@ -180,7 +180,7 @@ impl SourceKind {
             Self::Mds => Facts {
                 extensions: &["mds"],
                 unit: Unit::Row,
-                ..Facts::new("mds", &[DOCUMENTS, FILES, TASKS, FIELDS])
+                ..Facts::new("mds", &[DOCUMENTS, PACKED, TASKS, FIELDS])
             },
             Self::Shards => Facts::new("shards", &[FILES, &["columns", "where"]]),
             Self::Huggingface => Facts::new(

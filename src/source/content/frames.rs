@@ -21,6 +21,7 @@ use twox_hash::XxHash64;
 use super::pieces::PIECE_BYTES;
 use crate::error::Result;
 use crate::source::problem::Broken;
+use crate::source::split::LEAST_SPLIT;
 use crate::store::Stored;
 
 /// The least text between two points, in bytes.
@@ -30,9 +31,6 @@ const SPACING: u64 = 1 << 20;
 /// such a file is not worth it.
 const LONGEST_FRAME: u64 = 4;
 const LONGEST_FRAME_BYTES: u64 = 256 << 20;
-
-/// The first place where a split may begin: after a byte order mark.
-const LEAST_CUT: u64 = 4;
 
 /// How many entries of a table are read at a time.
 const ENTRIES: u64 = 8192;
@@ -230,7 +228,7 @@ impl Marks {
     fn frame(&mut self, len: u64, text: u64) {
         let begin = self.end;
         let is_cut = begin.stored / self.split_size > self.cut_at
-            && begin.text >= LEAST_CUT
+            && begin.text >= LEAST_SPLIT
             && self.cuts.last().is_none_or(|&last| last < begin.text)
             && text > 0;
         if is_cut {

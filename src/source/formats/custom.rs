@@ -4,11 +4,11 @@
 //! a file is one split, unless the source is small. Held in memory: one chunk, and one record up to the bound on a
 //! document.
 
-use std::io::{self, BufRead, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::chunks::Chunks;
+use super::chunks::Input;
 use super::format::{Format, Opened, Unopened};
 use super::records::{Records, Stop, take_each};
 use crate::config::SourceConfig;
@@ -46,8 +46,7 @@ impl Custom {
 
 impl Format for Custom {
     fn open(&self, file: Unopened<'_>, _: &Layout) -> Result<Opened> {
-        let content = Content::open_within(file.stored()?, self.zstd_window)?;
-        let mut input = Input { chunks: Chunks::new(content), at: 0, stopped: None };
+        let mut input = Input::new(Content::open(file.stored()?, self.zstd_window)?);
         let opened = self.code.open(&mut input);
         let text = RecordText::new(self.max + 1);
         let found = input.checked(opened);
@@ -109,15 +108,6 @@ impl Records for CustomRecords {
     }
 }
 
-/// The text of a file, as the program's code reads it.
-#[derive(Debug)]
-struct Input {
-    chunks: Chunks,
-    at: u64,
-    /// Why the text could not be read: no error of the system can say it all.
-    stopped: Option<Unread>,
-}
-
 impl Input {
     /// The result of the program's code.
     ///
@@ -131,46 +121,6 @@ impl Input {
             ErrorKind::UnexpectedEof => Problem::damage("the file is cut off here").into(),
             _ => Problem::new(0, error.to_string(), "mend the file, or get it again").into(),
         })
-    }
-}
-
-impl BufRead for Input {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        let stopped = match self.chunks.from(self.at).map(<[u8]>::is_empty) {
-            Ok(true) => self.chunks.broken().map(Unread::Damaged),
-            Ok(false) => None,
-            Err(error) => Some(Unread::Failed(error)),
-        };
-        if stopped.is_some() {
-            self.stopped = stopped;
-            return Err(io::Error::other("the file cannot be read"));
-        }
-        self.chunks.from(self.at).map_err(io::Error::other)
-    }
-
-    fn consume(&mut self, n: usize) {
-        self.at += n as u64;
-    }
-}
-
-impl Read for Input {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let mut held = self.fill_buf()?;
-        let n = held.read(into)?;
-        self.consume(n);
-        Ok(n)
-    }
-}
-
-impl Seek for Input {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let place = match to {
-            SeekFrom::Start(place) => Some(place),
-            SeekFrom::Current(by) => self.at.checked_add_signed(by),
-            SeekFrom::End(by) => self.chunks.content.len().and_then(|len| len.checked_add_signed(by)),
-        };
-        self.at = place.ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "there is no such place"))?;
-        Ok(self.at)
     }
 }
 

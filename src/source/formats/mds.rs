@@ -6,7 +6,7 @@
 //! shards and of [some closed ones](super::footers), and one sample. A directory of shards has an index that lists them.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 
@@ -17,6 +17,7 @@ use super::records::{Records, Stop, take_each};
 use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, write_text};
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
+use crate::files::ZSTD_WINDOW;
 use crate::source::carried::{FieldValue, Metadata, is_partition};
 use crate::source::content::{Content, ReadEnd, packed};
 use crate::source::cuts::Cuts;
@@ -27,6 +28,7 @@ use crate::source::problem::{Problem, Unread};
 use crate::source::split_size::SplitSize;
 use crate::source::window::Window;
 use crate::store::Stored;
+use crate::threads::lock;
 
 mod index;
 mod tokens;
@@ -48,16 +50,14 @@ pub(crate) struct Mds {
     /// The columns that are read beside a document.
     values: Arc<[String]>,
     bound: Bound,
+    zstd_window: u64,
     heads: Mutex<Footers<Head>>,
 }
 
 impl Mds {
     pub(crate) fn new(config: &SourceConfig, wanted: Wanted, values: Arc<[String]>) -> Self {
-        Self { wanted, values, bound: Bound::new(config), heads: Mutex::default() }
-    }
-
-    fn heads(&self) -> MutexGuard<'_, Footers<Head>> {
-        self.heads.lock().unwrap_or_else(PoisonError::into_inner)
+        let (bound, zstd_window) = (Bound::new(config), config.zstd_window());
+        Self { wanted, values, bound, zstd_window, heads: Mutex::default() }
     }
 }
 
@@ -87,7 +87,7 @@ impl Format for Mds {
         let samples = shard.samples.count();
         let places: Vec<u64> = cuts.map(|(_, number)| number).filter(|number| *number < samples).collect();
         let cuts = Cuts::new(places);
-        let is_kept = self.heads().keep(shard.samples.content.path(), head, head.bytes());
+        let is_kept = lock(&self.heads).keep(shard.samples.content.path(), head, head.bytes());
         let opening = if is_kept { 0..0 } else { 0..u64::from(head.offsets[0]) };
         // Offsets count in the text, which is stored elsewhere in a compressed shard.
         let layout = match shard.samples.content.len() {
@@ -114,21 +114,24 @@ impl Format for Mds {
     }
 
     fn index_bytes(&self) -> u64 {
-        self.heads().bytes()
+        lock(&self.heads).bytes()
     }
 }
 
 impl Mds {
     /// A shard whose head is read, unless it is known.
     fn samples(&self, stored: Arc<dyn Stored>) -> Result<Samples, Unread> {
-        let known = self.heads().get(stored.path());
+        let known = lock(&self.heads).get(stored.path());
         if let Some(head) = known {
             // What is compressed is decompressed from its start.
-            let content = if head.is_plain { Content::plain(stored) } else { Content::open(stored)? };
+            let content = match head.is_plain {
+                true => Content::plain(stored),
+                false => Content::open(stored, self.zstd_window)?,
+            };
             return Ok(Samples { content, head });
         }
-        let (content, head) = Head::read(stored)?;
-        let head = self.heads().add(content.path(), head);
+        let (content, head) = Head::read(stored, self.zstd_window)?;
+        let head = lock(&self.heads).add(content.path(), head);
         Ok(Samples { content, head })
     }
 
@@ -211,11 +214,14 @@ fn record_columns(wanted: &[String], samples: &Samples) -> Result<Columns> {
     columns.into_iter().map(column).collect::<Result<_>>().map(Columns::Record)
 }
 
-/// Reads `n` bytes from `from` on; `None` if there are fewer.
-fn exactly(content: &mut Content, from: u64, n: u64) -> Result<Option<Vec<u8>>> {
+/// Reads `n` bytes from `from` on. If the text ends before, that is the problem `what`.
+fn exactly(content: &mut Content, from: u64, n: u64, what: &str) -> Result<Vec<u8>, Unread> {
     let mut bytes = Vec::new();
-    content.read(from, n as usize, &mut bytes)?;
-    Ok((bytes.len() as u64 == n).then_some(bytes))
+    match content.read(from, n as usize, &mut bytes)? {
+        _ if bytes.len() as u64 == n => Ok(bytes),
+        ReadEnd::Broken(broken) => Err(Problem::from(broken).into()),
+        ReadEnd::More | ReadEnd::End => Err(Problem::damage(what).into()),
+    }
 }
 
 fn numbers(bytes: &[u8]) -> Vec<u32> {
@@ -244,26 +250,26 @@ struct Head {
 
 impl Head {
     /// Opens a shard, and reads its offsets and columns.
-    fn read(stored: Arc<dyn Stored>) -> Result<(Content, Self), Unread> {
-        let wrong =
-            |what: &str| Unread::from(Problem::damage(format!("it is not a readable MDS shard: {what}")));
-        let mut content = Content::open(stored)?;
-        let samples = exactly(&mut content, 0, 4)?.ok_or_else(|| wrong("it is too short"))?;
+    fn read(stored: Arc<dyn Stored>, zstd_window: u64) -> Result<(Content, Self), Unread> {
+        let unreadable = |what: &str| format!("it is not a readable MDS shard: {what}");
+        let wrong = |what: &str| Unread::from(Problem::damage(unreadable(what)));
+        let mut content = Content::open(stored, zstd_window)?;
+        let samples = exactly(&mut content, 0, 4, &unreadable("it is too short"))?;
         let samples = u64::from(numbers(&samples)[0]);
         if samples > MOST_SAMPLES {
             return Err(wrong(&format!(
                 "it claims to have {samples} samples, more than the limit of {MOST_SAMPLES}"
             )));
         }
-        let offsets = exactly(&mut content, 4, 4 * (samples + 1))?;
-        let offsets = numbers(&offsets.ok_or_else(|| wrong("it ends within the offsets of its samples"))?);
+        let cut = unreadable("it ends within the offsets of its samples");
+        let offsets = numbers(&exactly(&mut content, 4, 4 * (samples + 1), &cut)?);
         let end = 4 * (samples + 2);
         let first = u64::from(offsets[0]);
         if !offsets.is_sorted() || first < end || first - end > MOST_DESCRIPTION {
             return Err(wrong("the offsets of its samples are wrong"));
         }
-        let description = exactly(&mut content, end, first - end)?
-            .ok_or_else(|| wrong("it ends within the description of its columns"))?;
+        let cut = unreadable("it ends within the description of its columns");
+        let description = exactly(&mut content, end, first - end, &cut)?;
         let Description { column_names: names, column_encodings: encodings, column_sizes: sizes } =
             serde_json::from_slice(&description)
                 .map_err(|e| wrong(&format!("the description of its columns: {e}")))?;
@@ -283,7 +289,7 @@ impl Head {
 
 impl Samples {
     fn open(stored: Arc<dyn Stored>) -> Result<Self, Unread> {
-        let (content, head) = Head::read(stored)?;
+        let (content, head) = Head::read(stored, ZSTD_WINDOW)?;
         Ok(Self { content, head: Arc::new(head) })
     }
 
@@ -342,12 +348,7 @@ impl Samples {
     }
 
     fn read(&mut self, from: u64, n: u64) -> Result<Vec<u8>, Unread> {
-        let mut bytes = Vec::new();
-        match self.content.read(from, n as usize, &mut bytes)? {
-            _ if bytes.len() as u64 == n => Ok(bytes),
-            ReadEnd::Broken(broken) => Err(Problem::from(broken).into()),
-            _ => Err(Problem::damage("the shard ends within the sample").into()),
-        }
+        exactly(&mut self.content, from, n, "the shard ends within the sample")
     }
 }
 

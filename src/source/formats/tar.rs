@@ -14,6 +14,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tar::{Archive, Entry, EntryType};
 
+use super::chunks::Input;
 use super::decode::{Bound, Text, value_in_json};
 use super::format::{Format, Opened, Unopened};
 use super::records::{Records, Stop};
@@ -32,7 +33,7 @@ use crate::store::Stored;
 mod input;
 mod record;
 
-use input::{Input, SharedInput};
+use input::{ArchiveInput, SharedInput};
 use record::Members;
 
 /// Headers and members begin at multiples of this many bytes.
@@ -105,9 +106,9 @@ impl Format for Tar {
 
     /// The extensions of members that are text, and the paths of the strings in those that are JSON.
     fn fields(&self, file: Unopened<'_>) -> Result<Vec<String>, Unread> {
-        let (mut content, mut names) = (self.samples(file.stored()?)?.content, BTreeSet::new());
-        let path = content.path().to_owned();
-        let input = Rc::new(RefCell::new(Input::new(&mut content, 0)));
+        let (mut input, mut names) = (self.samples(file.stored()?)?.input, BTreeSet::new());
+        let path = input.chunks.content.path().to_owned();
+        let input = Rc::new(RefCell::new(ArchiveInput::new(&mut input, 0)));
         let mut archive = Archive::new(SharedInput(input.clone()));
         let mut entries = archive.entries_with_seek().map_err(|e| Error::io(&path, "read", e))?;
         for _ in 0..LOOKED_AT {
@@ -137,14 +138,14 @@ impl Format for Tar {
 
 impl Tar {
     fn samples(&self, stored: Arc<dyn Stored>) -> Result<Samples> {
-        Ok(Samples { tar: self.clone(), content: Content::open_within(stored, self.zstd_window)? })
+        Ok(Samples { tar: self.clone(), input: Input::new(Content::open(stored, self.zstd_window)?) })
     }
 }
 
 #[derive(Debug)]
 struct Samples {
     tar: Tar,
-    content: Content,
+    input: Input,
 }
 
 struct Sample {
@@ -168,8 +169,8 @@ type MemberText = Result<Text, Problem>;
 
 impl Records for Samples {
     fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
-        let path = self.content.path().to_owned();
-        let input = Rc::new(RefCell::new(Input::new(&mut self.content, from)));
+        let path = self.input.chunks.content.path().to_owned();
+        let input = Rc::new(RefCell::new(ArchiveInput::new(&mut self.input, from)));
         let mut archive = Archive::new(SharedInput(input.clone()));
         let mut entries = archive.entries_with_seek().map_err(|e| Error::io(&path, "read", e))?;
         let full = window.bytes.len() + room;
@@ -233,14 +234,15 @@ impl Records for Samples {
         let mut input = input.borrow_mut();
         let next = if broken.is_none() && !input.is_at_end { input.next_archive() } else { None };
         // No header can follow a member that is cut off, so the member itself is at fault.
-        let (is_at_end, is_broken) = (input.is_at_end, matches!(input.stop, Some(Unread::Damaged(_))));
+        let (is_at_end, is_broken) =
+            (input.is_at_end, matches!(input.file.stopped, Some(Unread::Damaged(_))));
         let is_cut = is_at_end || is_broken;
         let at = if is_cut && !input.reaches(at) { last } else { at };
         // The text of a sample that is cut off may be there.
         let found = sample.take_if(|sample| is_cut && sample.found.is_some());
         let start = sample.as_ref().map_or(if is_cut { at } else { from }, |sample| sample.start);
         let damage = |at: u64, what: String| Problem::new((at - start) as usize, what, Broken::ANEW);
-        let problem = match (input.stop.take(), broken) {
+        let problem = match (input.file.stopped.take(), broken) {
             (Some(Unread::Failed(error)), _) => return Err(error),
             (Some(Unread::Damaged(problem)), _) => Some(problem),
             (None, _) if is_at_end => Some(damage(at, CUT.to_owned())),
@@ -272,7 +274,7 @@ impl Records for Samples {
             return Ok(Some(format!("samples begin at multiples of {BLOCK} bytes")));
         }
         let mut around = Vec::new();
-        self.content.read(at - BLOCK, 2 * BLOCK as usize, &mut around)?;
+        self.input.chunks.content.read(at - BLOCK, 2 * BLOCK as usize, &mut around)?;
         if around.is_empty() {
             return Ok(Some("the archive ends before".to_owned()));
         }

@@ -4,6 +4,7 @@
 //! A file is cut between documents, or between the frames of a compressed file.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,9 +16,8 @@ use super::records::{Records, small_layout};
 use crate::config::{DocumentKind, SourceConfig, SourceKind};
 use crate::error::{Error, Result, Unit};
 use crate::files::{Codec, DetectedCodec};
-use crate::segment::Boundary;
 use crate::source::content::{Content, Frames, ReadEnd, codec, packed};
-use crate::source::framing::{Frame, Framer, Shape, bom_len};
+use crate::source::framing::{Shape, bom_len};
 use crate::source::json_path::strings;
 use crate::source::layout::{Laid, Layout};
 use crate::source::problem::Unread;
@@ -28,7 +28,7 @@ use crate::store::Stored;
 /// Documents are long if no second one begins within this many bytes from a file's start.
 const PROBED: u64 = 64 << 10;
 
-/// How much is read at a time to find where documents begin, in bytes.
+/// How much of an array is read to learn the names of its fields, in bytes.
 const SCANNED_BYTES: usize = 256 << 10;
 
 /// How much is read to find the first lines, in bytes, and how much if the first one is longer.
@@ -104,7 +104,7 @@ impl Format for Text {
                 if let Some(array) = self.array(&stored, matches!(layout, Layout::Whole))? {
                     return Ok(Opened::records(array));
                 }
-                Content::open_within(stored, self.zstd_window)?
+                Content::open(stored, self.zstd_window)?
             }
         };
         Ok(Opened::Text(content, self.shape))
@@ -129,7 +129,7 @@ impl Text {
             let values = serde_json::Deserializer::from_slice(&window.bytes).into_iter::<Value>();
             return Ok(values.take(LOOKED_AT).map_while(Result::ok).collect());
         }
-        let mut content = Content::open_within(stored, self.zstd_window)?;
+        let mut content = Content::open(stored, self.zstd_window)?;
         let head = head(&mut content)?;
         let (mut values, mut next) = (Vec::new(), bom_len(&head));
         for (line, number) in head[next..].split(|byte| *byte == b'\n').zip(1..).take(LOOKED_AT) {
@@ -179,7 +179,7 @@ impl Text {
         if !self.can_be_array(stored.path()) {
             return Ok(None);
         }
-        let mut content = Content::open_within(stored.clone(), self.zstd_window)?;
+        let mut content = Content::open(stored.clone(), self.zstd_window)?;
         Ok(is_array(&mut content)?.then(|| JsonArray::new(content, self.max, counts_lines)))
     }
 }
@@ -191,10 +191,10 @@ fn cut(stored: Arc<dyn Stored>, shape: Shape, split_size: &SplitSize) -> Result<
         DetectedCodec::Text | DetectedCodec::TextNamed(_) => {
             let mut content = Content::plain(stored);
             let is_small = split_size.is_small
-                || split_size.is_small_of_long && documents(&mut content, shape, Some(PROBED))?.len() < 2;
+                || split_size.is_small_of_long && documents(&mut content, shape, PROBED)?.len() < 2;
             match is_small {
                 true => {
-                    let starts = documents(&mut content, shape, None)?;
+                    let starts = documents(&mut content, shape, u64::MAX)?;
                     Layout::Documents(split_size.cuts(content.len().unwrap_or(0), &starts).into())
                 }
                 false if split_size.is_auto => Layout::Even(split_size.bytes.max(SHORTEST)),
@@ -219,35 +219,13 @@ fn cut(stored: Arc<dyn Stored>, shape: Shape, split_size: &SplitSize) -> Result<
     Ok(Laid { layout, held })
 }
 
-/// Where documents begin, in all of the text or its first `most` bytes. The first one begins at the file's start.
-fn documents(content: &mut Content, shape: Shape, most: Option<u64>) -> Result<Vec<u64>> {
+/// Where documents begin, as far as they end in the first `most` bytes. The first one begins at the file's start.
+fn documents(content: &mut Content, shape: Shape, most: u64) -> Result<Vec<u64>> {
     let mut starts = Vec::new();
-    let (mut at, mut bytes) = (0, Vec::new());
-    let mut framer = None;
-    while most.is_none_or(|most| at < most) {
-        bytes.clear();
-        let n = most.map_or(SCANNED_BYTES, |most| SCANNED_BYTES.min(most as usize));
-        let after = content.read(at, n, &mut bytes)?;
-        let mut done = 0;
-        let framer = framer.get_or_insert_with(|| {
-            done = bom_len(&bytes);
-            Framer::new(shape, Boundary { byte: done as u64, line: 0 })
-        });
-        let mut note = |frame: Frame| {
-            if frame.len > 0 {
-                starts.push(if starts.is_empty() { 0 } else { frame.start.byte });
-            }
-        };
-        while let Some((taken, frame)) = framer.push(&bytes[done..]) {
-            done += taken;
-            note(frame);
-        }
-        at += bytes.len() as u64;
-        if after == ReadEnd::End || bytes.is_empty() {
-            note(framer.finish());
-            break;
-        }
-    }
+    content.frames(shape, most, |frame| {
+        starts.push(if starts.is_empty() { 0 } else { frame.start.byte });
+        ControlFlow::Continue(())
+    })?;
     Ok(starts)
 }
 

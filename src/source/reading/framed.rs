@@ -49,29 +49,17 @@ pub(crate) struct Whole {
     pub(crate) next: Option<Boundary>,
 }
 
-/// How far a read goes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReadLimits {
-    /// How many bytes the window has afterwards, at most.
-    pub(crate) slab_bytes: usize,
-    /// The byte of the file at which the read ends at the latest.
-    pub(crate) reach: u64,
-}
-
-/// Reads a split from `boundary` on into the window, as far as `limits` allow, and frames what was read.
+/// Reads at most `n` bytes of a split from `boundary` on into the window, and frames what was read.
 pub(crate) fn take(
     content: &mut Content,
     shape: Shape,
     dealt: DealtSplit,
     boundary: Boundary,
-    limits: ReadLimits,
+    n: usize,
     window: &mut Window,
 ) -> Result<Taken> {
-    let ReadLimits { slab_bytes, reach } = limits;
-    let room = (slab_bytes.saturating_sub(window.bytes.len())) as u64;
-    let n = room.min(reach.saturating_sub(boundary.byte));
     let at = window.bytes.len();
-    let after = content.read(boundary.byte, n as usize, &mut window.bytes)?;
+    let after = content.read(boundary.byte, n, &mut window.bytes)?;
     let read = boundary.byte + (window.bytes.len() - at) as u64;
     Ok(match window.frame(dealt, shape, at, boundary, after) {
         Left::Nothing => Taken::All,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::framed::{self, ReadLimits, Taken};
+use super::framed::{self, Taken};
 use super::grouper::no_sample;
 use super::stored::StepRoom;
 use crate::document::NO_IDS;
@@ -266,8 +266,8 @@ impl OpenSplit {
                 {
                     let reach = content.len().unwrap_or(u64::MAX).min(end.saturating_add(tail));
                     let room = slab_bytes.saturating_sub(window.bytes.len()) as u64;
-                    let limits = ReadLimits { slab_bytes, reach };
-                    match framed::take(content, *shape, dealt, boundary, limits, window)? {
+                    let n = room.min(reach.saturating_sub(boundary.byte)) as usize;
+                    match framed::take(content, *shape, dealt, boundary, n, window)? {
                         Taken::All => self.next = Next::End,
                         Taken::Beyond(next) => self.go_on(next),
                         // There is no room for more, or standard input has no more yet.

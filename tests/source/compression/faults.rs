@@ -186,6 +186,19 @@ fn a_window_that_is_too_large_says_so() {
             }
         });
     }
+    // A shard of MDS has the same bound, and what is no shard is told only once the bound is raised.
+    let corpus = Corpus::new([("a.mds.zstd", zstd)]);
+    let shard = SourceConfig { kind: SourceKind::Mds, field: Some("text".to_owned()), ..corpus.lines() };
+    for (zstd_window, what) in
+        [(None, "larger than 2^27 bytes"), (Some(bound(1 << 31)), "samples, more than")]
+    {
+        run(async {
+            let config = SourceConfig { zstd_window, ..shard.clone() };
+            let (_, error) = drain(open(&config).await.documents(&LaneCursor::default())).await;
+            let error = error.expect("an error").to_string();
+            assert!(error.contains(what), "{error}");
+        });
+    }
 }
 
 #[test]

@@ -33,14 +33,11 @@ impl Corpus {
         let file = self.first_splits.partition_point(|&first| first <= number) - 1;
         let nth = number - self.first_splits[file];
         let (begin, end) = match &self.layouts[file] {
-            Layout::Whole => (0, u64::MAX),
             Layout::Even(split_size) => {
                 let begin = u64::from(nth) * split_size;
                 (begin, self.files[file].len.min(begin.saturating_add(*split_size)))
             }
-            Layout::Cuts(cuts) => between(cuts.places(), nth as usize),
-            Layout::Frames(frames) => between(frames.cuts(), nth as usize),
-            Layout::Documents(places) => between(places, nth as usize),
+            other => between(other.places(), nth as usize),
         };
         let lines = self.lines(file, begin);
         let is_exact = matches!(self.layouts[file], Layout::Documents(_));

@@ -5,45 +5,27 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::rc::Rc;
 
 use super::{BLOCK, is_header, is_zero};
-use crate::source::content::{Content, ReadEnd};
-use crate::source::problem::Unread;
-
-/// How much is read at a time, in bytes.
-const READ_BYTES: usize = 64 << 10;
+use crate::source::formats::chunks::Input;
 
 /// The most bytes that may describe one member: its headers, and its long name.
 const MOST_HEADERS: u64 = 1 << 20;
 
 /// The archive's bytes from a place on.
-pub(super) struct Input<'a> {
-    content: &'a mut Content,
+pub(super) struct ArchiveInput<'a> {
+    pub(super) file: &'a mut Input,
     /// The place where the archive, as the library sees it, begins.
     from: u64,
-    /// The held bytes, the place after them, and how many of them are read.
-    held: Vec<u8>,
-    at: u64,
-    read: usize,
     /// The place of the first byte that was read since the headers began, and how many more bytes they may have.
     first: Option<u64>,
     left: u64,
-    pub(super) stop: Option<Unread>,
     /// Whether the last read found nothing more.
     pub(super) is_at_end: bool,
 }
 
-impl<'a> Input<'a> {
-    pub(super) fn new(content: &'a mut Content, from: u64) -> Self {
-        Self {
-            content,
-            from,
-            held: Vec::new(),
-            at: from,
-            read: 0,
-            first: None,
-            left: 0,
-            stop: None,
-            is_at_end: false,
-        }
+impl<'a> ArchiveInput<'a> {
+    pub(super) fn new(file: &'a mut Input, from: u64) -> Self {
+        file.at = from;
+        Self { file, from, first: None, left: 0, is_at_end: false }
     }
 
     pub(super) fn begin_headers(&mut self) {
@@ -52,29 +34,14 @@ impl<'a> Input<'a> {
 
     pub(super) fn end_headers(&mut self) -> u64 {
         self.left = u64::MAX;
-        self.first.unwrap_or_else(|| self.place())
-    }
-
-    /// The place of the next byte to read.
-    fn place(&self) -> u64 {
-        self.at - (self.held.len() - self.read) as u64
-    }
-
-    fn go_to(&mut self, place: u64) {
-        let begin = self.at - self.held.len() as u64;
-        if (begin..=self.at).contains(&place) {
-            self.read = (place - begin) as usize;
-        } else {
-            self.held.clear();
-            (self.at, self.read) = (place, 0);
-        }
+        self.first.unwrap_or(self.file.at)
     }
 
     /// Passes over the zeros that end an archive, and returns where another one begins behind them.
     pub(super) fn next_archive(&mut self) -> Option<u64> {
         let mut block = [0; BLOCK as usize];
         loop {
-            let at = self.place();
+            let at = self.file.at;
             let mut read = 0;
             while read < block.len() {
                 match self.read(&mut block[read..]) {
@@ -94,37 +61,19 @@ impl<'a> Input<'a> {
 
     /// Whether some byte of the block before `at` is there.
     pub(super) fn reaches(&mut self, at: u64) -> bool {
-        self.go_to(at.saturating_sub(BLOCK));
+        self.file.at = at.saturating_sub(BLOCK);
         self.read(&mut [0]).is_ok_and(|n| n > 0)
     }
 
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let place = self.place();
-        self.first.get_or_insert(place);
+        self.first.get_or_insert(self.file.at);
         if self.left == 0 {
             return Err(io::Error::other(format!(
                 "what describes a member is longer than {MOST_HEADERS} bytes"
             )));
         }
-        if self.read == self.held.len() {
-            self.held.clear();
-            self.read = 0;
-            match self.content.read(self.at, READ_BYTES, &mut self.held) {
-                Ok(ReadEnd::Broken(broken)) if self.held.is_empty() => {
-                    self.stop = Some(Unread::Damaged(broken.into()));
-                    return Err(io::Error::other("the file is damaged"));
-                }
-                Ok(_) => self.at += self.held.len() as u64,
-                Err(error) => {
-                    self.stop = Some(Unread::Failed(error));
-                    return Err(io::Error::other("the file cannot be read"));
-                }
-            }
-        }
         let most = usize::try_from(self.left).map_or(into.len(), |left| left.min(into.len()));
-        let n = most.min(self.held.len() - self.read);
-        into[..n].copy_from_slice(&self.held[self.read..self.read + n]);
-        self.read += n;
+        let n = self.file.read(&mut into[..most])?;
         self.left -= n as u64;
         self.is_at_end = n == 0;
         Ok(n)
@@ -132,7 +81,7 @@ impl<'a> Input<'a> {
 }
 
 /// Shared with the archive, which reads it: its state is examined afterwards.
-pub(super) struct SharedInput<'a>(pub(super) Rc<RefCell<Input<'a>>>);
+pub(super) struct SharedInput<'a>(pub(super) Rc<RefCell<ArchiveInput<'a>>>);
 
 impl Read for SharedInput<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
@@ -145,11 +94,11 @@ impl Seek for SharedInput<'_> {
         let mut input = self.0.borrow_mut();
         let place = match to {
             SeekFrom::Start(offset) => input.from.checked_add(offset),
-            SeekFrom::Current(offset) => input.place().checked_add_signed(offset),
+            SeekFrom::Current(offset) => input.file.at.checked_add_signed(offset),
             SeekFrom::End(_) => None,
         };
         let place = place.ok_or_else(|| io::Error::other("there is no such place"))?;
-        input.go_to(place);
+        input.file.at = place;
         Ok(place - input.from)
     }
 }
