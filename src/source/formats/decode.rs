@@ -2,6 +2,7 @@
 
 mod fields;
 mod flat;
+mod look;
 mod values;
 
 pub(crate) use values::{value_in_json, values};

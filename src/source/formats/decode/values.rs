@@ -1,12 +1,9 @@
-//! Reads named values out of a JSON object, wherever they are in it.
+//! Named values of a JSON object.
 
 use std::borrow::Cow;
-use std::fmt;
-
-use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 
 use super::fields::{broken, finite};
+use super::look::{Find, Seen, look};
 use crate::document::ColumnValue;
 use crate::source::carried::FieldValue;
 use crate::source::excerpt::excerpt;
@@ -22,22 +19,14 @@ pub(crate) fn values(line: &str, paths: &[FieldPath]) -> Result<Vec<Option<Field
         return Ok(Vec::new());
     }
     let read = |line: &str, empty_list, is_lenient| {
-        let mut found: Vec<Found> = paths.iter().map(|_| Found::default()).collect();
-        let wanted = paths.iter().enumerate().map(|(nth, path)| Way {
-            nth,
-            name: Some(&path.name),
-            rest: &path.parts,
-        });
-        let seed = Values { ways: wanted.collect(), empty_list, is_lenient, found: &mut found };
-        let mut json = serde_json::Deserializer::from_str(line);
-        let read = seed.deserialize(&mut json).and_then(|()| json.end());
-        read.map(|()| found).map_err(|error| broken(line, &error))
+        let mut found = Values { found: vec![None; paths.len()], empty_list };
+        let read = look(line, paths.iter(), is_lenient, &mut found);
+        read.map(|()| found.found).map_err(|error| broken(line, &error))
     };
-    let found = read(line, LIST, false).or_else(|_| match finite(line) {
+    read(line, LIST, false).or_else(|_| match finite(line) {
         Some(line) => read(&line, FieldValue::NULL, true),
         None => read(line, LIST, true),
-    })?;
-    Ok(found.into_iter().map(|found| found.value).collect())
+    })
 }
 
 /// The value at a path in bytes that are JSON by themselves; `None` where they have no such field.
@@ -51,137 +40,31 @@ pub(crate) fn value_in_json(json: &[u8], path: &FieldPath) -> Option<FieldValue>
 
 const LIST: FieldValue = FieldValue::Other(Cow::Borrowed("a list"));
 
-/// What was found on the way to a column.
-#[derive(Debug, Default)]
-struct Found {
-    value: Option<FieldValue>,
-    /// Whether a key with the whole name was found. Nothing else counts then.
-    is_whole: bool,
-}
-
-/// The way to a column from here on: the rest of its path. An empty one ends here.
-#[derive(Clone, Copy, Debug)]
-struct Way<'a> {
-    nth: usize,
-    /// Its whole name, while keys are compared with it: those of the outermost object.
-    name: Option<&'a str>,
-    rest: &'a [String],
-}
-
-/// Looks into one value.
-struct Values<'a, 'b> {
-    ways: Vec<Way<'a>>,
+/// The values that were found so far.
+struct Values {
+    found: Vec<Option<FieldValue>>,
     /// What an empty list stands for.
     empty_list: FieldValue,
-    /// Whether a value that cannot be read is noted as such. It is looked at twice then.
-    is_lenient: bool,
-    found: &'b mut [Found],
 }
 
-impl<'a> Values<'a, '_> {
-    /// Looks into JSON, or notes on all ways that it cannot be read.
-    fn look_into(self, json: &str) {
-        let numbers: Vec<usize> = self.ways.iter().map(|way| way.nth).collect();
-        let inner = Values { found: &mut *self.found, ..self };
-        if inner.deserialize(&mut serde_json::Deserializer::from_str(json)).is_err() {
-            let what = format!("{}, which cannot be read", excerpt(json));
-            for nth in numbers {
-                self.found[nth].value = Some(FieldValue::Other(what.clone().into()));
+impl Find for Values {
+    fn see(&mut self, nth: usize, left: usize, seen: Seen<'_>) {
+        let value = |value| Some(FieldValue::Value(value));
+        self.found[nth] = match seen {
+            Seen::Unreadable(json) => {
+                Some(FieldValue::Other(format!("{}, which cannot be read", excerpt(json)).into()))
             }
-        }
-    }
-
-    /// Notes a value on the ways that end here.
-    fn note<E>(self, value: FieldValue) -> Result<(), E> {
-        for way in self.ways.iter().filter(|way| way.rest.is_empty()) {
-            self.found[way.nth].value = Some(value.clone());
-        }
-        Ok(())
-    }
-
-    /// The ways that go on through `key`. Those found before through an equal key are forgotten.
-    fn through(&mut self, key: &str) -> Vec<Way<'a>> {
-        let mut through = Vec::new();
-        for way in &self.ways {
-            let found = &mut self.found[way.nth];
-            let is_whole = way.name == Some(key);
-            let rest = match way.rest.split_first() {
-                _ if is_whole => Some(&[][..]),
-                Some((first, rest)) if first == key && !found.is_whole => Some(rest),
-                _ => None,
-            };
-            if let Some(rest) = rest {
-                found.is_whole |= is_whole;
-                found.value = None;
-                through.push(Way { nth: way.nth, name: None, rest });
-            }
-        }
-        through
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Values<'_, '_> {
-    type Value = ();
-
-    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Values<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-            let ways = self.through(&key);
-            if ways.is_empty() {
-                map.next_value::<IgnoredAny>()?;
-                continue;
-            }
-            let (empty_list, is_lenient) = (self.empty_list.clone(), self.is_lenient);
-            let inner = Values { ways, empty_list, is_lenient, found: &mut *self.found };
-            match is_lenient {
-                true => inner.look_into(map.next_value::<&RawValue>()?.get()),
-                false => map.next_value_seed(inner)?,
-            }
-        }
-        self.note(FieldValue::Other("an object".into()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let mut value = self.empty_list.clone();
-        while list.next_element::<IgnoredAny>()?.is_some() {
-            value = LIST;
-        }
-        self.note(value)
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        self.note(FieldValue::Value(ColumnValue::Text(text.into())))
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.note(FieldValue::Value(ColumnValue::Bool(value)))
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<(), E> {
-        self.note(FieldValue::Value(ColumnValue::Integer(number.into())))
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<(), E> {
-        self.note(FieldValue::Value(ColumnValue::Integer(number.into())))
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<(), E> {
-        self.note(FieldValue::Value(ColumnValue::Float(number)))
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        self.note(FieldValue::Value(ColumnValue::Null))
+            // What is around the value is none.
+            _ if left > 0 => None,
+            Seen::Null => value(ColumnValue::Null),
+            Seen::Truth(truth) => value(ColumnValue::Bool(truth)),
+            Seen::Integer(number) => value(ColumnValue::Integer(number)),
+            Seen::Float(number) => value(ColumnValue::Float(number)),
+            Seen::Text(text) => value(ColumnValue::Text(text.into())),
+            Seen::List { is_empty: true } => Some(self.empty_list.clone()),
+            Seen::List { is_empty: false } => Some(LIST),
+            Seen::Object => Some(FieldValue::Other("an object".into())),
+        };
     }
 }
 
