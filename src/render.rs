@@ -82,6 +82,8 @@ pub(crate) struct Renderer {
     truncate: Truncate,
     /// The key of the source's settings, such as `source.0`.
     key: String,
+    /// The seed of what is drawn.
+    seed: u64,
     fingerprint: String,
     /// The room for conversations, if rows must hold them whole.
     room: OnceLock<Room>,
@@ -146,10 +148,11 @@ impl Renderer {
         setup.renderer(templates).map(Some)
     }
 
-    /// Sets what conversations are measured with, and how many ids a row has for them. To be called once.
+    /// Has conversations fit into rows of `width` ids. The first call decides.
     pub(crate) fn fit(&self, encoder: &Encoder, width: usize) {
-        // A second call changes nothing.
-        let _ = self.room.set(Room { encoder: encoder.clone(), width });
+        if !matches!(self.task, Rendering::Fim(_)) {
+            let _ = self.room.set(Room { encoder: encoder.clone(), width });
+        }
     }
 
     /// How many ids a row has for a conversation, if rows must hold them whole.
@@ -157,18 +160,25 @@ impl Renderer {
         self.room.get().map(|room| room.width)
     }
 
-    /// The names of the columns that a record of a table has to have as JSON, as far as the table has them.
+    /// The names of the columns that a record of a table has as JSON, as far as the table has them, in order: the same
+    /// records have the same bytes.
     pub(crate) fn columns(&self) -> Vec<String> {
-        match &self.task {
+        let mut names = match &self.task {
             Rendering::Chat(_) => self.reader.chat_fields(),
             Rendering::Completion { .. } => self.reader.pair_fields(),
             Rendering::Fim(_) => Vec::new(),
-        }
+        };
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
-    /// Everything that texts and marks depend on beside the records, such as the template: part of the order.
+    /// All that texts and their marks depend on beside the records and the rows: part of the order.
     pub(crate) fn fingerprint(&self) -> String {
-        self.fingerprint.clone()
+        match self.task {
+            Rendering::Fim(_) => format!("{}, seed {}", self.fingerprint, self.seed),
+            Rendering::Chat(_) | Rendering::Completion { .. } => self.fingerprint.clone(),
+        }
     }
 
     /// Why nothing is learned from in all conversations so far, if that is so.
@@ -188,10 +198,10 @@ impl Renderer {
         }
     }
 
-    /// Renders a record: a JSON object, or for FIM plain text. `key` is the seed, the file and the place, from which FIM
-    /// draws. Returns the outcome of each of its samples, in order: most records are one.
-    pub(crate) fn render(&self, record: &str, key: [u64; 3]) -> Result<Vec<Outcome>, RenderError> {
-        let outcomes = self.outcomes(record, key)?;
+    /// Renders the record at a byte of a file, which has this number in its source: a JSON object, or for FIM plain text.
+    /// Returns the outcome of each of its samples, in order: most records are one.
+    pub(crate) fn render(&self, record: &str, file: u32, byte: u64) -> Result<Vec<Outcome>, RenderError> {
+        let outcomes = self.outcomes(record, [self.seed, u64::from(file), byte])?;
         self.seen.note_outcomes(&outcomes);
         Ok(outcomes)
     }
@@ -343,9 +353,9 @@ impl Setup<'_> {
             }
         };
         let (samples, truncate) = (self.chat_config().samples, self.chat_config().truncate);
-        let (key, room) = (self.key.clone(), OnceLock::new());
+        let (key, seed, room) = (self.key.clone(), self.source.drawn_seed(), OnceLock::new());
         let seen = Seen::new(&key, &self.chat_config().learn);
-        Ok(Renderer { task, reader, samples, truncate, key, fingerprint, room, seen })
+        Ok(Renderer { task, reader, samples, truncate, key, seed, fingerprint, room, seen })
     }
 
     /// The templates that the config names, or that stand beside the tokenizer.

@@ -24,7 +24,7 @@
 //! | `formats` | how documents lie in files: a file for each format, and the registry of them |
 //! | `layout` | how one file is cut into splits |
 //! | `content` | a file's text: plain, compressed, standard input |
-//! | `interleave`, `window`, `split_size`, `rendering` | reading side by side; the result of one read; how finely a source is cut; texts from records |
+//! | `interleave`, `window`, `split_size` | reading side by side; the result of one read; how finely a source is cut |
 //! | `carried` | the values that are read beside a text |
 //! | `filter` | `where`: an expression over named values |
 //! | `cuts`, `excerpt`, `framing`, `json_path`, `problem`, `split` | types that all of them use |
@@ -63,7 +63,6 @@ mod places;
 mod problem;
 mod reading;
 mod record;
-mod rendering;
 mod split;
 mod split_size;
 mod window;
@@ -82,7 +81,6 @@ pub(crate) use places::{EpochPlace, Fate, Named, UpTo};
 pub(crate) use reading::documents::AHEAD;
 pub use reading::documents::Documents;
 pub(crate) use reading::splits::{LeftOutDocument, SplitDocument, SplitItem, SplitReader};
-pub(crate) use rendering::Rendering;
 
 use catalog::corpus::Corpus;
 use catalog::resolved;

@@ -7,7 +7,8 @@ use super::in_memory::InMemoryTexts;
 use crate::config::{Config, OrAuto, SourceConfig, SourceKind, Uneven};
 use crate::cursor::{Cursor, LaneCursor};
 use crate::error::{Error, Result};
-use crate::source::{Holdout, Lane, Rendering};
+use crate::render::Renderer;
+use crate::source::{Holdout, Lane};
 use crate::tasks::blocking;
 use crate::tokenizer::Encoder;
 
@@ -80,7 +81,8 @@ impl CustomSource {
     pub(super) async fn with_rendering(self, config: &Config, encoder: &Encoder) -> Result<Self> {
         let Self::InMemory(texts) = self else { return Ok(self) };
         let (source, tokenizer) = (config.sources[0].clone(), config.tokenizer.clone());
-        let rendering = blocking("source", move || Rendering::new(0, &source, &tokenizer)).await?;
+        let rendering =
+            blocking("source", move || Renderer::new(0, &source, &tokenizer)).await?.map(Arc::new);
         if let (Some(rendering), Some(row_ids)) = (&rendering, config.pipeline.row_ids()) {
             rendering.fit(encoder, row_ids);
         }

@@ -18,8 +18,8 @@ use crate::error::{Error, Result, Unit};
 use crate::files::{File, Files, Location, Position};
 use crate::meter::Reasons;
 use crate::order::permutation;
-use crate::render::{Outcome, Rendered};
-use crate::source::{Holdout, Lane, Rendering, Summary};
+use crate::render::{Outcome, Rendered, Renderer};
+use crate::source::{Holdout, Lane, Summary};
 
 /// How many texts a lane should have. With fewer, rows would stay half empty.
 const TEXTS_A_LANE: usize = 16;
@@ -36,7 +36,7 @@ pub(super) struct InMemoryTexts {
     places: Arc<[(Range<usize>, u64)]>,
     summary: Arc<Summary>,
     /// What renders them, if they are records.
-    rendering: Option<Arc<Rendering>>,
+    rendering: Option<Arc<Renderer>>,
 }
 
 impl InMemoryTexts {
@@ -69,12 +69,12 @@ impl InMemoryTexts {
     }
 
     /// The same texts, to be rendered.
-    pub(super) fn with_rendering(self, rendering: Option<Arc<Rendering>>) -> Self {
+    pub(super) fn with_rendering(self, rendering: Option<Arc<Renderer>>) -> Self {
         Self { rendering, ..self }
     }
 
     pub(super) fn rendered(&self) -> Option<String> {
-        self.rendering.as_ref().map(|rendering| rendering.identity())
+        self.rendering.as_ref().map(|rendering| rendering.fingerprint())
     }
 
     /// A short digest of the texts: equal digests mean the same texts in the same order.
@@ -126,7 +126,7 @@ impl InMemoryTexts {
     }
 
     /// The texts that these records become.
-    fn rendered_by(self, rendering: &Rendering, on_error: OnError) -> Result<Self> {
+    fn rendered_by(self, rendering: &Renderer, on_error: OnError) -> Result<Self> {
         let (mut all, mut marks, mut places, mut skipped) =
             (String::new(), Box::<RenderedMarks>::default(), Vec::new(), 0);
         let mut reasons = Reasons::default();

@@ -150,7 +150,7 @@ impl Reader {
                 false => Record::Conversation(whole),
             });
         }
-        let text = match self.renderer.render(record, [0; 3])?.pop() {
+        let text = match self.renderer.render(record, 0, 0)?.pop() {
             Some(Outcome::Text(rendered)) => rendered.text,
             Some(Outcome::LeftOut(_)) | None => String::new(),
         };

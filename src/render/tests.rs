@@ -105,7 +105,7 @@ impl Given {
 
 /// The outcome of a record that is one sample.
 fn outcome(renderer: &Renderer, record: &Value) -> Outcome {
-    let mut outcomes = renderer.render(&record.to_string(), [0; 3]).expect("outcomes");
+    let mut outcomes = renderer.render(&record.to_string(), 0, 0).expect("outcomes");
     assert_eq!(outcomes.len(), 1, "{record}");
     outcomes.remove(0)
 }
@@ -155,7 +155,7 @@ fn chat(messages: &[(&str, &str)]) -> Value {
 }
 
 fn refused(given: &Given, record: &Value) -> RenderError {
-    given.renderer().render(&record.to_string(), [0; 3]).expect_err("refused")
+    given.renderer().render(&record.to_string(), 0, 0).expect_err("refused")
 }
 
 fn left_out(given: &Given, record: &Value) -> String {

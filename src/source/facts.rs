@@ -12,11 +12,11 @@ use super::formats::Opened;
 use super::framing::{self, Shape};
 use super::interleave;
 use super::lane::Lane;
-use super::rendering::Rendering;
 use crate::config::{PipelineConfig, SourceConfig};
 use crate::cursor::SAMPLES;
 use crate::error::Result;
 use crate::files::{File, Listing};
+use crate::render::Renderer;
 use crate::shards::{Manifest, ShardedFile, Shards};
 use crate::store::{Cancellable, Stores};
 use crate::tokenizer::Encoder;
@@ -137,13 +137,13 @@ impl Source {
         let files = self.only(source).dealt.map(file).collect();
         let mut manifest = Manifest::new(tokenizer, vocab_size, self.corpus.settings[source].clone(), files);
         if let Some(rendering) = self.corpus.rendering(source) {
-            (manifest.rendering, manifest.row_ids) = (Some(rendering.identity()), rendering.row_ids());
+            (manifest.rendering, manifest.row_ids) = (Some(rendering.fingerprint()), rendering.row_ids());
         }
         manifest
     }
 
     /// What renders the records of source `source` as they are read, if something does.
-    pub(crate) fn rendering(&self, source: usize) -> Option<&Arc<Rendering>> {
+    pub(crate) fn rendering(&self, source: usize) -> Option<&Arc<Renderer>> {
         self.corpus.rendering(source)
     }
 
@@ -151,7 +151,7 @@ impl Source {
     pub(crate) fn rendered(&self, source: usize) -> Option<String> {
         match self.corpus.origins[source].shards() {
             Some(shards) => shards.all()[0].manifest().rendering.clone(),
-            None => self.rendering(source).map(|rendering| rendering.identity()),
+            None => self.rendering(source).map(|rendering| rendering.fingerprint()),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::error::{Error, Result};
+use crate::render::RenderError;
 
 /// The problem of a document that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +76,12 @@ impl From<Problem> for Unread {
 impl From<Error> for Unread {
     fn from(error: Error) -> Self {
         Self::Failed(error)
+    }
+}
+
+impl From<RenderError> for Problem {
+    fn from(RenderError { what, remedy }: RenderError) -> Self {
+        Self::new(0, what, remedy)
     }
 }
 

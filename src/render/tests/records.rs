@@ -30,7 +30,8 @@ fn records_come_in_many_forms() {
         { "who": "system", "what": "0" }, { "who": "user", "what": "1" }, { "who": "bot", "what": "2" },
     ]}});
     assert_eq!(show(&renamed, &record), expected);
-    assert_eq!(renamed.renderer().columns()[..2], ["talk.turns", "talk"]);
+    let columns = renamed.renderer().columns();
+    assert!(["talk", "talk.turns"].iter().all(|name| columns.contains(&(*name).to_owned())), "{columns:?}");
 
     // What has the name of the template's, and is another field.
     let mut namesakes = record.clone();

@@ -18,7 +18,7 @@ impl Given {
 }
 
 fn outcomes(renderer: &Renderer, record: &Value) -> Vec<Outcome> {
-    renderer.render(&record.to_string(), [0; 3]).expect("outcomes")
+    renderer.render(&record.to_string(), 0, 0).expect("outcomes")
 }
 
 fn samples(given: &Given, record: &Value) -> Vec<Rendered> {

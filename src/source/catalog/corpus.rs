@@ -15,7 +15,7 @@ mod splits;
 mod stored;
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
@@ -26,15 +26,16 @@ use crate::budget::Budget;
 use crate::config::{DocumentKind, SourceConfig, SourceKind, StoreConfig};
 use crate::error::{Error, Result};
 use crate::files::{File, Files, Location};
+use crate::render::Renderer;
 use crate::shards::StoredSplit;
 use crate::source::content::{Content, Pipe};
 use crate::source::formats::{Candidate, Opened, SourceFormat, Unopened};
 use crate::source::interleave;
 use crate::source::layout::{Laid, Layout};
-use crate::source::rendering::Rendering;
 use crate::source::split_size::{LONGEST, SplitSize};
 use crate::store::{Cancellable, FileOpener, Stores};
 use crate::tasks::blocking;
+use crate::threads::lock;
 
 /// How many files are looked at concurrently, so that a store's latency is not paid once for each.
 const LOOKED_AT: usize = 32;
@@ -75,7 +76,7 @@ impl Corpus {
     pub(crate) async fn new(
         files: Files,
         sources: Vec<Resolved>,
-        renderings: Vec<Option<Arc<Rendering>>>,
+        renderings: Vec<Option<Arc<Renderer>>>,
         stores: Arc<Stores>,
         cancellable: &Cancellable,
     ) -> Result<Self> {
@@ -205,7 +206,7 @@ impl Corpus {
     pub(crate) fn open(&self, number: u32, opener: &FileOpener) -> Result<Opened> {
         let format = &self.format(number).format;
         if let (true, Some(shape)) = (self.is_stdin(number), format.shape()) {
-            let pipe = self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let pipe = lock(&self.stdin).take();
             let problem = "standard input is read by another stream already, and comes only once";
             let pipe = pipe.ok_or_else(|| Error::Corpus { problem: problem.to_owned() })?;
             return Ok(Opened::Text(Content::piped(pipe), shape));
@@ -233,7 +234,7 @@ impl Corpus {
     }
 
     /// How the records of a source become texts, if they have to be rendered when they are read.
-    pub(crate) fn rendering(&self, source: usize) -> Option<&Arc<Rendering>> {
+    pub(crate) fn rendering(&self, source: usize) -> Option<&Arc<Renderer>> {
         self.formats.get(source)?.rendering.as_ref()
     }
 

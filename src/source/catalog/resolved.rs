@@ -7,13 +7,14 @@ use std::sync::Arc;
 use super::dataset;
 use super::origin::Origin;
 use super::patterns::{self, expanded};
+use super::walk::has_wildcards;
 use crate::config::{DocumentKind, SourceConfig, SourceKind, TokenizerConfig};
 use crate::error::{Error, Result};
+use crate::render::Renderer;
 use crate::shards::{ShardPlace, ShardSet, Shards};
 use crate::source::carried::parse_filter;
 use crate::source::excerpt::listed;
 use crate::source::filter::Filter;
-use crate::source::rendering::Rendering;
 use crate::store::{Stores, pinned};
 use crate::tasks::blocking;
 
@@ -31,11 +32,12 @@ pub(crate) struct Resolved {
 pub(crate) async fn renderings(
     sources: &[Resolved],
     tokenizer: &TokenizerConfig,
-) -> Result<Vec<Option<Arc<Rendering>>>> {
+) -> Result<Vec<Option<Arc<Renderer>>>> {
     let reads: Vec<SourceConfig> = sources.iter().map(|source| source.reads.clone()).collect();
     let tokenizer = tokenizer.clone();
     blocking("source", move || {
-        reads.iter().enumerate().map(|(index, source)| Rendering::new(index, source, &tokenizer)).collect()
+        let renderer = |(index, source)| Ok(Renderer::new(index, source, &tokenizer)?.map(Arc::new));
+        reads.iter().enumerate().map(renderer).collect()
     })
     .await
 }
@@ -111,13 +113,13 @@ fn places(key: &str, path: &str, stores: &Arc<Stores>) -> Result<Vec<ShardPlace>
 /// The places that a path without braces names.
 fn matched(key: &str, path: &str, stores: &Arc<Stores>) -> Result<Vec<ShardPlace>> {
     let place = ShardPlace::named(path, stores);
-    if place.directory().is_none() && path.contains(['*', '?', '[']) {
+    if place.directory().is_none() && has_wildcards(path) {
         let problem = format!(
             "{path:?}: directories in a store are named without a pattern; name the prefix around them"
         );
         return Err(Error::config(key, problem));
     }
-    if place.directory().is_none_or(|directory| directory.exists()) || !path.contains(['*', '?', '[']) {
+    if place.directory().is_none_or(|directory| directory.exists()) || !has_wildcards(path) {
         return Ok(vec![place]);
     }
     let found = patterns::directories(key, path)?;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::de::IgnoredAny;
 
 use crate::config::SourceConfig;
+use crate::render::Renderer;
 use crate::source::excerpt::listed;
 use crate::source::problem::Problem;
-use crate::source::rendering::Rendering;
 
 /// What of a record is its document.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(crate) enum Wanted {
 
 impl Wanted {
     /// What the config wants of the records of a source.
-    pub(super) fn new(config: &SourceConfig, rendering: Option<&Rendering>) -> Self {
+    pub(super) fn new(config: &SourceConfig, rendering: Option<&Renderer>) -> Self {
         match rendering.filter(|_| config.task.reads_records()) {
             Some(rendering) => Self::Record(rendering.columns().into()),
             None => Self::Text(config.field.clone().unwrap_or_default()),

@@ -14,13 +14,13 @@ use crate::error::{Error, Unit};
 use crate::meter::{Meter, Skipped};
 use crate::order::uniform;
 use crate::render::Outcome;
+use crate::render::Renderer;
 use crate::segment::Boundary;
 use crate::source::carried::Metadata;
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::holdout::{Holdout, digest};
 use crate::source::formats::{SourceFormat, decode};
 use crate::source::problem::Problem;
-use crate::source::rendering::Rendering;
 use crate::source::split::{Lines, Split};
 use crate::source::window::{Finding, Framed};
 
@@ -211,7 +211,7 @@ impl Grouper {
         texts: &mut Texts,
         place: &FoundFrame<'_>,
         (record, columns): (Item, CarriedColumns),
-        rendering: &Rendering,
+        rendering: &Renderer,
         cursor: &mut LaneCursor,
         group: &mut Group,
     ) -> Result<u64, Problem> {
