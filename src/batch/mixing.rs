@@ -166,27 +166,6 @@ mod tests {
     }
 
     #[test]
-    fn documents_files_and_rows_are_counted() {
-        let mut mixing = Mixing::default();
-        assert_eq!(figures(&mixing), [None; 3]);
-        // Two rows share a document; the third has one at the same byte of another file; the fourth is padding.
-        let rows = [vec![(0, 0, 5), (0, 1, 5)], vec![(0, 0, 5)], vec![(0, 2, 5)], vec![]];
-        mixing.add(&batch(&rows, corpora()));
-        assert_eq!(figures(&mixing), [Some(3.0), Some(3.0), Some(2.0 / 3.0)]);
-        // Twice in one row is shared with no other row.
-        mixing.add(&batch(&[vec![(0, 0, 5), (0, 0, 9), (0, 0, 5)]], corpora()));
-        assert_eq!(figures(&mixing), [Some(2.5), Some(2.0), Some(0.5)]);
-        assert_eq!(mixing.batches(), 2);
-    }
-
-    #[test]
-    fn a_file_is_its_lists() {
-        let mut mixing = Mixing::default();
-        mixing.add(&batch(&[vec![(0, 0, 5)], vec![(1, 0, 5)]], corpora()));
-        assert_eq!(figures(&mixing), [Some(2.0), Some(2.0), Some(0.0)]);
-    }
-
-    #[test]
     fn a_batch_with_documents_of_no_file_or_of_padding_is_left_out() {
         let mut mixing = Mixing::default();
         mixing.add(&Batch::from_ids(vec![1; 8], 4));

@@ -200,8 +200,6 @@ fn write_index(mut out: AtomicFile, width: Width, lengths: &[usize]) -> Result<(
 
 #[cfg(test)]
 mod tests {
-    use std::ops::Range;
-
     use super::*;
     use crate::config::{SourceConfig, Task};
     use crate::error::Unit;
@@ -211,7 +209,7 @@ mod tests {
     const EOS: u32 = 9;
 
     /// Exports one document with these ids to nanoGPT's format, and returns the ids in the file.
-    fn exported(task: Task, ids: &[u32], masked: &[Range<usize>]) -> Result<Vec<u8>> {
+    fn exported(task: Task, ids: &[u32]) -> Result<Vec<u8>> {
         let directory = tempfile::tempdir().expect("a directory");
         let (path, cut) = (directory.path().join("text"), Cut::Whole);
         let file = ShardedFile { path, len: 9, unit: Unit::Byte, etag: None, cut, held: 0, root: 0 };
@@ -219,7 +217,7 @@ mod tests {
         let manifest = Manifest::new("t".to_owned(), 10, source, vec![file]);
         let mut writer = SegmentWriter::new(directory.path(), Width::Two, &manifest.identity())?;
         let document = StoredDocument::without_ids(Boundary::default(), StoredText::Bytes(9));
-        writer.document(StoredDocument { ids, masked, ..document })?;
+        writer.document(StoredDocument { ids, ..document })?;
         writer.split(0)?;
         writer.finish()?;
         let place = ShardPlace::Directory(directory.path().to_owned());
@@ -234,18 +232,11 @@ mod tests {
 
     #[test]
     fn a_rendered_text_that_has_its_end_gets_no_other() {
-        assert_eq!(exported(Task::Fim, &[1, 2, EOS], &[]).expect("exported"), [1, 2, 9]);
-        assert_eq!(exported(Task::Fim, &[1, 2], &[]).expect("exported"), [1, 2, 9]);
+        assert_eq!(exported(Task::Fim, &[1, 2, EOS]).expect("exported"), [1, 2, 9]);
+        assert_eq!(exported(Task::Fim, &[1, 2]).expect("exported"), [1, 2, 9]);
         for (task, ids) in [(Task::Fim, [1, EOS, 2, EOS]), (Task::Text, [1, 2, 3, EOS])] {
-            let error = exported(task, &ids, &[]).expect_err("it would be cut").to_string();
+            let error = exported(task, &ids).expect_err("it would be cut").to_string();
             assert!(error.contains("1 document contains the token that ends documents"), "{error}");
         }
-    }
-
-    #[test]
-    fn ids_that_are_not_learned_from_are_refused() {
-        let error = exported(Task::Chat, &[1, 2, 3], &[0..1, 2..3]).expect_err("refused").to_string();
-        assert!(error.contains("some of its ids are not learned from"), "{error}");
-        assert_eq!(exported(Task::Chat, &[1, 2, 3], &[]).expect("exported"), [1, 2, 3, 9]);
     }
 }

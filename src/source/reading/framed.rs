@@ -286,28 +286,3 @@ impl Window {
         left
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::source::problem::Broken;
-
-    #[test]
-    fn what_breaks_off_is_refused_and_what_was_read_before_is_framed() {
-        let mut window = Window { bytes: b"one\ntwo\nthr".to_vec(), ..Window::default() };
-        let split = Split {
-            file: 0,
-            begin: 0,
-            end: u64::MAX,
-            lines: Lines::From(0),
-            is_found: true,
-            is_exact: false,
-        };
-        let after = ReadEnd::Broken(Broken { byte: 77, what: "cut".to_owned(), remedy: "get it again" });
-        let left = window.frame(DealtSplit { ordinal: 0, split }, Shape::Line, 0, Boundary::default(), after);
-        assert!(matches!(left, Left::Nothing));
-        let lens: Vec<u64> = window.framed.iter().map(|framed| framed.frame.len).collect();
-        assert_eq!((lens, window.bytes.len()), (vec![3, 3, 0], 8));
-        assert_eq!(window.framed[2].frame.start, Boundary { byte: 8, line: 2 });
-    }
-}

@@ -16,9 +16,6 @@ use crate::shards::StoredSplit;
 use crate::source::problem::Problem;
 use crate::source::split::Split;
 
-#[cfg(test)]
-mod tests;
-
 /// The notes on one document take as much memory as this many ids.
 const PLACE_IDS: usize = 32;
 
@@ -165,5 +162,26 @@ pub(crate) fn marks(mask: Mask) -> Marks {
     match mask.is_empty() {
         true => Marks::None,
         false => Marks::Rendered(Box::new(RenderedMarks { mask, ..RenderedMarks::default() })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_tiny_documents_ends() {
+        let each = |ids: usize, notes: usize| LEAST_STEP / (PLACE_IDS + ids + NOTE_IDS * notes);
+        for (ids, notes, most) in [
+            (0, 0, each(0, 0)),
+            (1, 0, each(1, 0)),
+            (9, 4, each(9, 4)),
+            (LEAST_STEP, 0, 1),
+            (1, LEAST_STEP, 1),
+        ] {
+            let mut rest = StepRoom::new(1);
+            let admitted = (0..LEAST_STEP).take_while(|_| rest.admits((ids, notes))).count();
+            assert_eq!(admitted, most, "of {ids} ids and {notes} notes");
+        }
     }
 }
