@@ -218,8 +218,9 @@ impl Stream for Loader {
                     files => format!("{files} files"),
                 };
                 let why = this.source.unlearned().unwrap_or_else(|| {
-                    "all documents are blank, left out by where, held out, skipped, excluded or cut off; look at \
-                     source.0.paths and where, pipeline.holdout, exclude, pipeline.uneven, pipeline.last and the log"
+                    "all documents are blank, left out by where or a custom stage, held out, skipped, excluded or cut \
+                     off; look at source.0.paths and where, pipeline.holdout, exclude, pipeline.uneven, pipeline.last \
+                     and the log"
                         .to_owned()
                 });
                 let problem = format!("there is no batch in {files}: {why}");

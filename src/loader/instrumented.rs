@@ -4,7 +4,8 @@
 //! Both its input and its output are measured, so that time spent on getting input does not count as the stage's own.
 //! Two reads of the clock cost as much as passing on several documents, so for short items only one in seven is
 //! measured. Output is checked where it is new: ids that a stage made must be in the vocabulary, a mask must be known, and
-//! rows must have their width. A mistake or a panic becomes an error that names the stage.
+//! rows must have their width. A mistake or a panic becomes an error that names the stage. So does a stage that gives
+//! nothing of epoch after epoch: an endless stream would never have a batch, and say nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -32,6 +33,9 @@ pub(super) struct Bounds {
 
 /// How many stages that hold items back come after documents and tokens: shuffle and pack.
 const STAGES_BEHIND: usize = 2;
+
+/// Of how many epochs in a row a stage may give no text, id or row.
+const MOST_EMPTY_EPOCHS: u64 = 1024;
 
 /// What flows through custom stages.
 pub(super) trait Item: Send + Sized + 'static {
@@ -147,12 +151,35 @@ struct Ends {
     upstream: AtomicU64,
     /// Whether the input had nothing when last asked.
     is_starved: AtomicBool,
+    /// Whether the stage has given a text, an id or a row since the last input.
+    has_given: AtomicBool,
 }
 
 /// The input of a custom stage.
 struct Input<T> {
+    name: String,
     items: BoxStream<'static, Result<Tracked<T>>>,
     ends: Arc<Ends>,
+    /// The epoch of the first item since the stage has given something.
+    since: Option<u64>,
+}
+
+impl<T> Input<T> {
+    /// Returns the item, or an error if the stage has given nothing for too long.
+    fn fruitful(&mut self, item: Tracked<T>) -> Result<Tracked<T>> {
+        let epoch = item.cursor.epoch;
+        if self.ends.has_given.swap(false, Relaxed) {
+            self.since = None;
+        }
+        if epoch - *self.since.get_or_insert(epoch) < MOST_EMPTY_EPOCHS {
+            return Ok(item);
+        }
+        let problem = format!(
+            "it gave nothing of {MOST_EMPTY_EPOCHS} whole epochs of a lane; let it leave out less, or set \
+             pipeline.epochs"
+        );
+        Err(Error::Stage { name: self.name.clone(), problem })
+    }
 }
 
 impl<T> Stream for Input<T> {
@@ -168,7 +195,7 @@ impl<T> Stream for Input<T> {
             self.items.poll_next_unpin(cx)
         };
         self.ends.is_starved.store(next.is_pending(), Relaxed);
-        next
+        next.map(|item| item.map(|item| item.and_then(|item| self.fruitful(item))))
     }
 }
 
@@ -199,7 +226,7 @@ impl<T: Item> Instrumented<T> {
         open: impl FnOnce(BoxStream<'static, Result<Tracked<T>>>) -> BoxStream<'static, Result<Tracked<T>>>,
     ) -> BoxStream<'static, Result<Tracked<T>>> {
         let ends = Arc::new(Ends::default());
-        let input = Input { items, ends: ends.clone() };
+        let input = Input { name: name.to_owned(), items, ends: ends.clone(), since: None };
         let instrumented = Self {
             name: name.to_owned(),
             items: Some(open(input.boxed())),
@@ -247,7 +274,11 @@ impl<T: Item> Instrumented<T> {
         if let Some(problem) = item.value.problem(&self.bounds) {
             return Err(self.error(problem));
         }
-        for (sum, more) in self.counts.iter_mut().zip(item.value.size()) {
+        let size = item.value.size();
+        if size[1..].iter().any(|&size| size > 0) {
+            self.ends.has_given.store(true, Relaxed);
+        }
+        for (sum, more) in self.counts.iter_mut().zip(size) {
             *sum += more;
         }
         Ok(item)

@@ -13,7 +13,7 @@ use millstream::config::{
 use millstream::conformance::{self, Stutter};
 use millstream::cursor::Anchor;
 use millstream::document::Part;
-use millstream::loader::{LoaderBuilder, SequenceStream, TokenStream};
+use millstream::loader::{DocumentStream, LoaderBuilder, SequenceStream, TokenStream};
 use millstream::meter::Fault;
 use millstream::stage::{StageExt, Workers};
 use millstream::tokenizer::{ByteTokenizer, Encoder};
@@ -307,6 +307,25 @@ async fn what_the_loader_cannot_use_is_an_error_that_names_the_stage() {
     );
     let deep = (0..4).fold(builder(&config), |builder, _| builder.token_stage("distinct", distinct));
     assert!(all(deep).await.is_ok());
+}
+
+/// A filter that leaves nothing, and a stage that empties each text: an endless stream would never have a batch.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_gives_nothing_is_an_error_that_names_it() {
+    let mut endless = config();
+    endless.pipeline.epochs = None;
+    let none = |documents: DocumentStream, _: &LaneCursor| documents.try_filter(|_| ready(false)).boxed();
+    let empty = |documents: DocumentStream, _: &LaneCursor| {
+        documents.map_ok(|document| document.map(|document| document.with_text(String::new()))).boxed()
+    };
+    let stages = [builder(&endless).stage("none", none), builder(&endless).stage("empty", empty)];
+    for (builder, expected) in stages.into_iter().zip(["none", "empty"]) {
+        let (name, problem) = problem(builder).await;
+        assert_eq!(name, expected);
+        assert!(problem.starts_with("it gave nothing of 1024 whole epochs"), "{problem}");
+    }
+    let error = all(builder(&config()).stage("none", none)).await.expect_err("no batch").to_string();
+    assert!(error.contains("left out by where or a custom stage"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
