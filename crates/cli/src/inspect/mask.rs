@@ -11,6 +11,9 @@ use millstream::{Batch, Loader, Result};
 
 /// Around what is learned from, without and with colors. White space has no color of its own, so its background has one.
 const BRACKETS: [&str; 2] = ["⟦", "⟧"];
+
+/// Stands for the end of a line that is learned from.
+const LINE_END: &str = "⏎";
 const COLORS: [&str; 2] = ["\u{1b}[30;42m", "\u{1b}[0m"];
 
 /// How much of some batches is learned from.
@@ -85,17 +88,18 @@ fn decoded(tokenizer: &dyn Tokenizer, ids: &[u32]) -> String {
     .collect()
 }
 
-/// Runs of text as indented lines, with `around` what is learned from.
+/// Runs of text as indented lines, with `around` what is learned from. The end of a line that is learned from is shown.
 fn painted(runs: impl Iterator<Item = (String, bool)>, [open, close]: [&str; 2]) -> String {
     let mut painted = String::from("      ");
     for (text, is_learned) in runs {
-        for (number, line) in terminal::shown(&text).split('\n').enumerate() {
-            if number > 0 {
-                painted.push_str("\n      ");
+        for line in terminal::shown(&text).split_inclusive('\n') {
+            let (text, end) = line.strip_suffix('\n').map_or((line, false), |text| (text, true));
+            match is_learned {
+                true => painted.extend([open, text, if end { LINE_END } else { "" }, close]),
+                false => painted.push_str(text),
             }
-            match is_learned && !line.is_empty() {
-                true => [open, line, close].into_iter().for_each(|part| painted.push_str(part)),
-                false => painted.push_str(line),
+            if end {
+                painted.push_str("\n      ");
             }
         }
     }
@@ -111,7 +115,7 @@ mod tests {
     fn what_is_learned_from_stands_in_brackets_line_by_line() {
         let runs = [("user\nHi\n", false), ("Hello\nyou<end>", true), ("\u{1b}[31m", false)];
         let runs = runs.map(|(text, is_learned)| (text.to_owned(), is_learned));
-        let expected = "      user\n      Hi\n      ⟦Hello⟧\n      ⟦you<end>⟧\\u{1b}[31m\n";
+        let expected = "      user\n      Hi\n      ⟦Hello⏎⟧\n      ⟦you<end>⟧\\u{1b}[31m\n";
         assert_eq!(painted(runs.into_iter(), BRACKETS), expected);
     }
 
