@@ -181,6 +181,15 @@ def test_loops_of_a_length_follow_each_other(config: dict[str, Any], length: int
         Dataset(millstream.Loader(config), dtype="float32")
     with pytest.raises(ValueError, match="length must be at least 1, not 0"):
         Dataset(config, length=0)
+    with pytest.raises(TypeError, match="float"):
+        Dataset(config, length=10.5)
+    for state in ({}, None, {"cursor": None}):
+        with pytest.raises(ValueError, match="this is no state of a Dataset"):
+            Dataset(config).load_state_dict(state)
+        with pytest.raises(ValueError, match="this is no state of a Dataset"):
+            millstream.torch.merge_state_dicts([state])
+    with pytest.raises(ValueError, match="there is no state to merge"):
+        millstream.torch.merge_state_dicts([])
 
 
 def test_an_error_in_a_loop_of_a_length_loses_nothing(config: dict[str, Any]) -> None:

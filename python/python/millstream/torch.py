@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
+from operator import index
 from typing import Any, Literal, get_args
 
 import torch
@@ -27,6 +28,9 @@ from ._resume import Reader, Trail, plain, reader
 from ._tensors import FIELDS, IGNORED, field, tensor
 
 __all__ = ["Dataset", "merge_state_dicts", "prefetch_to_device", "whole_batch"]
+
+# What a state has.
+_STATE = ["cursor", "has_ended", "epochs", "length"]
 
 Format = Literal["dict", "tuple", "hf", "padding_free", "torchtitan"]
 
@@ -72,7 +76,7 @@ class Dataset(IterableDataset[Any]):
         super().__init__()
         if format not in get_args(Format):
             raise ValueError(f"format must be one of {', '.join(get_args(Format))}, not {format!r}")
-        if length is not None and length < 1:
+        if length is not None and index(length) < 1:
             raise ValueError(f"length must be at least 1, not {length}")
         if isinstance(config, Loader):
             if arguments:
@@ -179,6 +183,7 @@ class Dataset(IterableDataset[Any]):
         if self._is_placed():
             # A loader loads what it saved, which is ahead of the training.
             return
+        _check(state)
         text = state["cursor"]
         cursor = None if text is None else Cursor.from_json(text)
         position = Position(cursor, state["has_ended"], state["epochs"], is_next=True)
@@ -202,10 +207,21 @@ class Dataset(IterableDataset[Any]):
         return {**self.__dict__, "_loops": copy(self._loops), "_trail": None}
 
 
+def _check(state: object) -> None:
+    """Raises an error if this is not what `Dataset.state_dict` returns."""
+    lacking = _STATE if not isinstance(state, Mapping) else [name for name in _STATE if name not in state]
+    if lacking:
+        raise ValueError(f"this is no state of a Dataset: it has no {', '.join(lacking)}; pass what state_dict() returned")
+
+
 def merge_state_dicts(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """One state of those that all ranks saved after the same batch. Any number of ranks that divides `pipeline.lanes` and
     `pipeline.batch_size` can load it."""
     of_ranks = list(states)
+    if not of_ranks:
+        raise ValueError("there is no state to merge; pass those that state_dict() returned on all ranks")
+    for state in of_ranks:
+        _check(state)
     cursors = [Cursor.from_json(state["cursor"]) for state in of_ranks if state["cursor"] is not None]
     return {**of_ranks[0], "cursor": Cursor.merge(cursors).to_json() if cursors else None}
 
