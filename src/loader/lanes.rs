@@ -150,8 +150,9 @@ pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
             let has_split = config.sources.iter().any(|source| source.split.is_some());
             tracing::warn!(
                 lanes,
-                "about {:.0}% of the rows will be padding: some lanes have much less to read than others; set fewer \
-                 pipeline.lanes, {}or pipeline.uneven = \"wrap\" or \"stop\"",
+                "about {:.0}% of the rows will be padding: some lanes have much less to read than others. The last batches \
+                 may have no target, and then their mean loss is NaN. Set fewer pipeline.lanes, {}or pipeline.uneven = \
+                 \"wrap\" or \"stop\"",
                 100.0 * share,
                 if has_split { "a smaller source.split, " } else { "" }
             );

@@ -138,7 +138,7 @@ pub(super) fn remedy(fault: Fault, meters: &Meters) -> Option<String> {
         }
         Fault::Memory if setting.window > 1 => "raise pipeline.memory or lower pipeline.window",
         Fault::Memory => "raise pipeline.memory",
-        Fault::Own if awaits(meters) => "let it await several items at once",
+        Fault::Own if awaits(meters) => "make it faster, or let it await several items at once",
         Fault::Own => "do its work on other threads, several items at once",
         Fault::Tokenize => {
             let workers = meters.stage("tokenize").map_or(0, |stage| stage.workers as usize);

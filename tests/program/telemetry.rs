@@ -516,7 +516,7 @@ fn it_says_once_what_cannot_mix_and_what_will_be_padding() {
     let padding = "of the rows will be padding";
     let coarse = warnings(directory.path(), "split = \"64MiB\"\n[pipeline]\nlanes = 2");
     assert_eq!(coarse.matches(padding).count(), 1, "{coarse}");
-    assert!(coarse.contains("set fewer pipeline.lanes"), "{coarse}");
+    assert!(coarse.contains("Set fewer pipeline.lanes"), "{coarse}");
     // Left to the loader, splits are fine enough for every lane.
     let fine = warnings(directory.path(), "[pipeline]\nlanes = 2");
     assert!(!fine.contains(padding), "{fine}");

@@ -132,7 +132,7 @@ async fn a_slow_custom_stage_is_at_fault_whether_it_awaits_or_works() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = lines(directory.path(), 100, 500);
     let rest = Duration::from_millis(10);
-    for (name, remedy) in [("asks", "let it await"), ("cleans", "do its work on other threads")] {
+    for (name, remedy) in [("asks", "make it faster"), ("cleans", "do its work on other threads")] {
         let open = async || {
             let loader = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer));
             let loader = loader.stage(name, move |documents, _| match name {

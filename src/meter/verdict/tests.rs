@@ -210,7 +210,8 @@ fn memory_custom_stages_and_the_cache_are_at_fault() {
         ),
     ];
     said(&meters(Waits { memory: 1.0, ..Waits::default() }), Fault::Memory, cases);
-    let awaited = "custom stage \"awaited long\" is slow; let it await several items at once";
+    let awaited =
+        "custom stage \"awaited long\" is slow; make it faster, or let it await several items at once";
     said(&own(Waits { own: 1.0, ..Waits::default() }), Fault::Own, &[(|_| {}, awaited)]);
     let works = "custom stage \"works long\" is slow; do its work on other threads, several items at once";
     said(&own(Waits { work: 1.0, ..Waits::default() }), Fault::Own, &[(|_| {}, works)]);
