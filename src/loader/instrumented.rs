@@ -34,8 +34,8 @@ pub(super) struct Bounds {
 /// How many stages that hold items back come after documents and tokens: shuffle and pack.
 const STAGES_BEHIND: usize = 2;
 
-/// Of how many epochs in a row a stage may give no text, id or row.
-const MOST_EMPTY_EPOCHS: u64 = 1024;
+/// Of how many epochs in a row a stage may output no text, id or row.
+const MOST_SILENT_EPOCHS: u64 = 1024;
 
 /// What flows through custom stages.
 pub(super) trait Item: Send + Sized + 'static {
@@ -151,8 +151,8 @@ struct Ends {
     upstream: AtomicU64,
     /// Whether the input had nothing when last asked.
     is_starved: AtomicBool,
-    /// Whether the stage has given a text, an id or a row since the last input.
-    has_given: AtomicBool,
+    /// Whether the stage has output a text, an id or a row since the last input.
+    has_output: AtomicBool,
 }
 
 /// The input of a custom stage.
@@ -160,22 +160,24 @@ struct Input<T> {
     name: String,
     items: BoxStream<'static, Result<Tracked<T>>>,
     ends: Arc<Ends>,
-    /// The epoch of the first item since the stage has given something.
+    /// The epoch of the first item since the stage's last output.
     since: Option<u64>,
 }
 
 impl<T> Input<T> {
-    /// Returns the item, or an error if the stage has given nothing for too long.
-    fn fruitful(&mut self, item: Tracked<T>) -> Result<Tracked<T>> {
+    /// Returns the item, or an error if the stage has output nothing of too many epochs.
+    fn unless_silent(&mut self, item: Tracked<T>) -> Result<Tracked<T>> {
         let epoch = item.cursor.epoch;
-        if self.ends.has_given.swap(false, Relaxed) {
+        if self.ends.has_output.load(Relaxed) {
+            self.ends.has_output.store(false, Relaxed);
             self.since = None;
         }
-        if epoch - *self.since.get_or_insert(epoch) < MOST_EMPTY_EPOCHS {
+        // A stage before may have changed the order.
+        if epoch.saturating_sub(*self.since.get_or_insert(epoch)) < MOST_SILENT_EPOCHS {
             return Ok(item);
         }
         let problem = format!(
-            "it gave nothing of {MOST_EMPTY_EPOCHS} whole epochs of a lane; let it leave out less, or set \
+            "it gave nothing of {MOST_SILENT_EPOCHS} whole epochs of a lane; let it leave out less, or set \
              pipeline.epochs"
         );
         Err(Error::Stage { name: self.name.clone(), problem })
@@ -195,7 +197,7 @@ impl<T> Stream for Input<T> {
             self.items.poll_next_unpin(cx)
         };
         self.ends.is_starved.store(next.is_pending(), Relaxed);
-        next.map(|item| item.map(|item| item.and_then(|item| self.fruitful(item))))
+        next.map(|item| item.map(|item| item.and_then(|item| self.unless_silent(item))))
     }
 }
 
@@ -276,7 +278,7 @@ impl<T: Item> Instrumented<T> {
         }
         let size = item.value.size();
         if size[1..].iter().any(|&size| size > 0) {
-            self.ends.has_given.store(true, Relaxed);
+            self.ends.has_output.store(true, Relaxed);
         }
         for (sum, more) in self.counts.iter_mut().zip(size) {
             *sum += more;
