@@ -17,8 +17,8 @@ const NAME: &str = "tokenizer.json";
 const ENDS: [&str; 8] =
     [END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "<EOS>", "[EOS]", "[SEP]"];
 
-/// The tokenizer that was given, or one that lies beside the corpus, or one to be learned from so many bytes of text, or
-/// bytes.
+/// The tokenizer that the command names, or one that lies beside the corpus, or one to be learned from so many bytes of
+/// text, or bytes.
 pub(super) fn choose(args: &InitArgs, parts: &[Part], text: u64) -> Result<TokenizerConfig> {
     // The ids of shards belong to the tokenizer that made them, which lies beside them if it has a file.
     let shards = || parts.iter().filter(|part| part.config.kind == SourceKind::Shards);

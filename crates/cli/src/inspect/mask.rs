@@ -11,10 +11,10 @@ use millstream::{Batch, Loader, Result};
 
 /// Around what is learned from, without and with colors. White space has no color of its own, so its background has one.
 const BRACKETS: [&str; 2] = ["⟦", "⟧"];
+const COLORS: [&str; 2] = ["\u{1b}[30;42m", "\u{1b}[0m"];
 
 /// Stands for the end of a line that is learned from.
 const LINE_END: &str = "⏎";
-const COLORS: [&str; 2] = ["\u{1b}[30;42m", "\u{1b}[0m"];
 
 /// How much of some batches is learned from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
