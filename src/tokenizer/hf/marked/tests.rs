@@ -325,6 +325,29 @@ proptest! {
     }
 }
 
+/// A file may put a space in front of a text, and seek a token with one before it, which is then a part of the token.
+#[test]
+fn spaces_before_a_token_belong_to_what_the_library_says() {
+    for case in &*CASES {
+        for spaces in 0..4 {
+            let pieces = [Written::Text(" ".repeat(spaces)), Written::Token(1), Written::Text("  mill".to_owned())];
+            let (text, special) = text_of(&pieces, case.tokens);
+            let (right, offsets) = case.right(&text);
+            for at in 0..text.len() {
+                let learned = [at..at + 1];
+                let (ids, flags) = encoded(&case.text, &text, &marks(&text, special.clone(), &learned));
+                if ids.is_empty() || !case.is_covered {
+                    continue;
+                }
+                assert_eq!(ids, right, "{} {text:?}", case.name);
+                let expected: Vec<bool> =
+                    offsets.iter().map(|&(start, end)| overlap(&(start..end), &learned)).collect();
+                assert_eq!(flags, expected, "{} {text:?} {at} {offsets:?}", case.name);
+            }
+        }
+    }
+}
+
 #[test]
 fn the_cases_are_encoded_in_all_ways() {
     let of = |name: &str| CASES.iter().find(|case| case.name == name).expect("a case");
