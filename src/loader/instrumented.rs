@@ -149,7 +149,7 @@ struct Ends {
     is_measured: AtomicBool,
     /// The time spent on its input so far, in nanoseconds.
     upstream: AtomicU64,
-    /// Whether the input had nothing when last asked.
+    /// Whether the stage asked for input in its last poll, and there was none.
     is_starved: AtomicBool,
     /// Whether the stage has output a text, an id or a row since the last input.
     has_output: AtomicBool,
@@ -310,6 +310,8 @@ impl<T: Item> Stream for Instrumented<T> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
+        // A stage that holds a group does not ask: its input had nothing when the group was taken, and has more by now.
+        this.ends.is_starved.store(false, Relaxed);
         let next = this.poll_measured(cx);
         this.set_awaited(next.is_pending() && !this.ends.is_starved.load(Relaxed));
         let next = match next {

@@ -154,6 +154,35 @@ async fn a_slow_custom_stage_is_at_fault_whether_it_awaits_or_works() {
     }
 }
 
+/// Whenever it begins on a group, its input has nothing more, and has more a moment later.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_custom_stage_that_takes_what_is_ready_is_at_fault_and_not_its_input() {
+    let mut config = config(SourceConfig::default());
+    config.sources.clear();
+    let open = async || {
+        let loader = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer));
+        let loader = loader.documents("pauses", |_, start| {
+            let documents = stream::iter(start.documents..100).then(|n| async move {
+                if n % 4 == 0 {
+                    tokio::task::yield_now().await;
+                }
+                Ok(Tracked::new(Document::new(format!("{n:0500}")), LaneCursor::after(n + 1)))
+            });
+            documents.boxed()
+        });
+        let loader = loader.stage("groups", |documents, _| {
+            let groups = documents.ready_chunks(256).then(|group| async {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                stream::iter(group)
+            });
+            groups.flatten().boxed()
+        });
+        loader.open().await.expect("it opens")
+    };
+    let meters = drain_until(Fault::Own, open).await;
+    assert_fault(&meters, Fault::Own, "custom stage \"groups\" is slow");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn too_small_a_budget_is_at_fault() {
     let directory = tempfile::tempdir().expect("a directory");

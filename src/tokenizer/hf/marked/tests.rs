@@ -330,7 +330,8 @@ proptest! {
 fn spaces_before_a_token_belong_to_what_the_library_says() {
     for case in &*CASES {
         for spaces in 0..4 {
-            let pieces = [Written::Text(" ".repeat(spaces)), Written::Token(1), Written::Text("  mill".to_owned())];
+            let pieces =
+                [Written::Text(" ".repeat(spaces)), Written::Token(1), Written::Text("  mill".to_owned())];
             let (text, special) = text_of(&pieces, case.tokens);
             let (right, offsets) = case.right(&text);
             for at in 0..text.len() {
