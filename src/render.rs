@@ -17,6 +17,7 @@ use std::fmt::Write;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::config::{ChatConfig, Samples, SourceConfig, SpecialTokens, Task, TokenizerConfig, Truncate};
 use crate::document::RenderedMarks;
@@ -107,6 +108,8 @@ enum Rendering {
 pub(crate) struct Rendered {
     pub(crate) text: String,
     pub(crate) marks: RenderedMarks,
+    /// How many of the oldest messages were taken out, so that the rest fits a row.
+    pub(crate) shortened_by: usize,
 }
 
 /// What became of a record, or of one of its samples.
@@ -151,8 +154,21 @@ impl Renderer {
     /// Has conversations fit into rows of `width` ids. The first call decides.
     pub(crate) fn fit(&self, encoder: &Encoder, width: usize) {
         if !matches!(self.task, Rendering::Fim(_)) {
-            let _ = self.room.set(Room { encoder: encoder.clone(), width });
+            let _ = self.room.set(Room { encoder: encoder.clone(), width, has_told: AtomicBool::new(false) });
         }
+    }
+
+    /// What the log says of the first text that lost messages; nothing of the others.
+    pub(crate) fn shortened(&self, rendered: &Rendered) -> Option<String> {
+        let room = self.room.get().filter(|_| rendered.shortened_by > 0)?;
+        (!room.has_told.swap(true, Relaxed)).then(|| {
+            let (messages, width, key) = (rendered.shortened_by, room.width, &self.key);
+            format!(
+                "the conversation is longer than a row, which has {width} ids: its oldest messages are left out, {messages} \
+                 here; raise pipeline.seq_len, or choose what leaves with {key}.chat.truncate; later ones like it are \
+                 not named"
+            )
+        })
     }
 
     /// How many ids a row has for a conversation, if rows must hold them whole.

@@ -152,7 +152,11 @@ impl InMemoryTexts {
             };
             for outcome in outcomes {
                 match outcome {
-                    Outcome::Text(Rendered { text, marks: own }) => {
+                    Outcome::Text(rendered) => {
+                        if let Some(message) = rendering.shortened(&rendered) {
+                            tracing::warn!(row = *number, "{message}");
+                        }
+                        let Rendered { text, marks: own, .. } = rendered;
                         marks.append(&own, text.len(), all.len());
                         places.push((all.len()..all.len() + text.len(), *number));
                         all.push_str(&text);

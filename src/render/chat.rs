@@ -152,7 +152,7 @@ impl Chat {
         let mask = Mask::learning(learned, rendered.text.len());
         let text = rendered.text;
         let marks = RenderedMarks { mask, special, breaks, ..RenderedMarks::default() };
-        Ok(Outcome::Text(Rendered { text, marks }))
+        Ok(Outcome::Text(Rendered { text, marks, shortened_by: 0 }))
     }
 
     /// The ranges of a text that are learned from.

@@ -28,12 +28,12 @@ impl Completion {
         let place = pieces.rendered.text.len();
         pieces.text(completion, &self.tokens);
         self.eos.iter().for_each(|eos| pieces.token(eos));
-        let Rendered { text, mut marks } = pieces.rendered;
+        let Rendered { text, mut marks, .. } = pieces.rendered;
         marks.mask = Mask::learning(std::iter::once(place..text.len()), text.len());
         if self.border == Border::Split && place > 0 {
             marks.breaks.push(place);
         }
-        Outcome::Text(Rendered { text, marks })
+        Outcome::Text(Rendered { text, marks, shortened_by: 0 })
     }
 }
 
@@ -49,7 +49,7 @@ mod tests {
             border: Border::Split,
             tokens: Spellings::default(),
         };
-        let Outcome::Text(Rendered { text, marks }) = completion.render("What? <e>", "That.") else {
+        let Outcome::Text(Rendered { text, marks, .. }) = completion.render("What? <e>", "That.") else {
             panic!("nothing is left out")
         };
         assert_eq!(text, "<b>What? <e>That.<e>");

@@ -435,7 +435,7 @@ fn encoder() -> Encoder {
 }
 
 /// How many ids a text has.
-fn len(Rendered { text, marks }: &Rendered) -> usize {
+fn len(Rendered { text, marks, .. }: &Rendered) -> usize {
     let mut ids = Vec::new();
     encoder().encode_rendered(text, marks, 0..text.len(), &mut ids, &mut Mask::default()).expect("ids");
     ids.len()

@@ -1,5 +1,7 @@
 //! Conversations that are longer than a row.
 
+use std::sync::atomic::AtomicBool;
+
 use super::conversation::Conversation;
 use super::{Outcome, RenderError, Rendered};
 use crate::config::Truncate;
@@ -11,6 +13,8 @@ use crate::tokenizer::Encoder;
 pub(super) struct Room {
     pub(super) encoder: Encoder,
     pub(super) width: usize,
+    /// Whether the log has named a conversation that was shortened.
+    pub(super) has_told: AtomicBool,
 }
 
 /// The reasons for which a conversation is left out.
@@ -54,6 +58,9 @@ impl Room {
             let shorter = conversation.with(|message| message < system || message >= starts[first]);
             let mut outcome = render(&shorter)?;
             if self.takes(&mut outcome) {
+                if let Outcome::Text(rendered) = &mut outcome {
+                    rendered.shortened_by = starts[first] - system;
+                }
                 (best, high) = (Some(outcome), first);
             } else {
                 low = first + 1;
@@ -73,7 +80,7 @@ impl Room {
     /// Whether a text has no more ids than a row. One that cannot be encoded fits: whoever encodes it says why not. If it had
     /// to be encoded, it keeps its ids, so that nobody does it again.
     fn fits(&self, rendered: &mut Rendered) -> bool {
-        let Rendered { text, marks } = rendered;
+        let Rendered { text, marks, .. } = rendered;
         if most_ids(text) + 2 * (marks.special.len() + marks.breaks.len() + 1) <= self.width {
             return true;
         }

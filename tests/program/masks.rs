@@ -106,6 +106,25 @@ fn a_mask_is_shown_in_brackets_and_as_rows_of_numbers() {
 }
 
 #[test]
+fn the_log_names_the_first_conversation_that_loses_turns() {
+    let chats =
+        Chats::new(TEMPLATE, &[&CHATS.lines().rev().collect::<Vec<_>>().join("\n"), "\n", CHATS].concat());
+    let inspect = |seq_len: &str| {
+        let out = run(&["inspect", &chats.config(), "-n", "9", "--set", seq_len]);
+        assert!(out.status.success(), "{out:?}");
+        String::from_utf8(out.stderr).expect("text")
+    };
+    let said = inspect("pipeline.seq_len=60");
+    assert_eq!(said.matches("oldest messages are left out, 2 here").count(), 1, "{said}");
+    for part in
+        ["WARN", "61 ids", "pipeline.seq_len", "source.0.chat.truncate", "chats.jsonl", "line=2", "byte="]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!inspect("pipeline.seq_len=128").contains("left out"));
+}
+
+#[test]
 fn what_is_learned_from_is_proved_and_the_first_fault_has_its_place() {
     let chats = Chats::new(TEMPLATE, CHATS);
     let check = ["inspect", &chats.config(), "--mask", "--check"];

@@ -240,6 +240,13 @@ impl Grouper {
             if number <= place.before {
                 continue;
             }
+            if self.logs
+                && let Some(message) = rendering.shortened(&rendered)
+            {
+                let (path, line) = self.place(place, 0);
+                let (path, line) = (path.display(), Some(line).filter(|line| *line > 0));
+                tracing::warn!(%path, line, byte, "{message}");
+            }
             let range = texts.append(&rendered);
             let sample = if number < documents { number as u32 } else { 0 };
             group.add_digest(digest);
