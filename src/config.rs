@@ -55,7 +55,7 @@ pub mod reading {
     pub use super::bounds::describe;
     pub use super::bounds::{Bound, Bounded, COUNT, Limit, NOT_NEGATIVE, Number, POSITIVE, SHARE, require};
     pub use super::fill::{fill, fill_loader};
-    pub use super::keys::{Section, did_you_mean, fields, sections};
+    pub use super::keys::{Section, did_you_mean, sections};
     #[cfg(feature = "schema")]
     pub use super::schema::schema;
     pub use super::tree::{AnyValue, Tree};

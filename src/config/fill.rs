@@ -49,13 +49,18 @@ pub fn fill<T: DeserializeOwned>(values: &Value, sections: fn() -> Vec<Section>)
             Problem::UnknownKey(name, known) => {
                 let sections = sections();
                 let known = match key.len() {
-                    1 => sections[0].1.clone(),
+                    1 => sections[0].keys.clone(),
                     _ => known.iter().map(|key| (*key).to_owned()).collect(),
                 };
                 format!("unknown key `{name}`; {}", keys::advice(&name, &known, &sections))
             }
             Problem::Said(list) if list == "must be a list" && value.is_object() => {
                 format!("{list}, not a table; in TOML its header has two brackets, as [[source]] has")
+            }
+            // What holds numbers that are not negative says no more than that.
+            Problem::Said(must) if must.starts_with("must be ") && value.as_i64().is_some_and(|n| n < 0) => {
+                let bound = keys::bound(&key, &sections()).map(|bound| format!("must be {bound}"));
+                format!("{}, not {}", bound.unwrap_or(must), shown(value))
             }
             Problem::Said(must) if must.starts_with("must be ") => format!("{must}, not {}", shown(value)),
             Problem::Said(problem) => problem,

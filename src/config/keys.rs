@@ -2,6 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
+use super::bounds::{Bound, Bounded};
 use super::{
     ChatConfig, Config, CsvConfig, ExcludeConfig, FimConfig, LearnConfig, MixtureConfig, PipelineConfig,
     SampleConfig, SourceConfig, StoreConfig, TokenCacheConfig, TokenizerConfig, TurnConfig,
@@ -14,14 +15,43 @@ const ALIKE_ELSEWHERE: f64 = 0.93;
 /// The tables of a trainer. They stand at the top of the same file, and are no keys of a [`Config`].
 pub(super) const TRAINER: [&str; 2] = ["model", "train"];
 
-/// The name of a table, with the names of those around it, and its keys.
-pub type Section = (&'static str, Vec<String>);
+/// A table of a config.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// Its name, with the names of those around it.
+    name: &'static str,
+    pub(super) keys: Vec<String>,
+    /// The keys whose numbers have bounds.
+    bounds: Vec<(&'static str, Bound)>,
+}
+
+impl Section {
+    /// The table of a struct.
+    pub fn new<T: DeserializeOwned>(name: &'static str) -> Self {
+        Self { name, keys: fields::<T>(), bounds: Vec::new() }
+    }
+
+    /// The same with its bounds.
+    pub fn bounded<T: DeserializeOwned + Bounded>(name: &'static str) -> Self {
+        let bounds = T::BOUNDS.iter().map(|(key, bound, _)| (*key, *bound)).collect();
+        Self { bounds, ..Self::new::<T>(name) }
+    }
+}
+
+/// The bound of the key at this path, in which the elements of lists have their numbers.
+pub(super) fn bound(path: &[String], sections: &[Section]) -> Option<Bound> {
+    let names = path.iter().map(String::as_str).filter(|name| name.parse::<usize>().is_err());
+    let path = names.collect::<Vec<_>>().join(".");
+    let (table, key) = path.rsplit_once('.')?;
+    let section = sections.iter().find(|section| section.name == table)?;
+    section.bounds.iter().find(|(name, _)| *name == key).map(|(_, bound)| *bound)
+}
 
 /// What to do about the unknown key of one of the sections, whose keys are `known`.
 pub(super) fn advice(key: &str, known: &[String], sections: &[Section]) -> String {
     let others = || {
-        let others = sections.iter().filter(|(_, keys)| keys != known);
-        others.flat_map(|(section, keys)| keys.iter().map(move |other| (*section, other.as_str())))
+        let others = sections.iter().filter(|section| section.keys != known);
+        others.flat_map(|section| section.keys.iter().map(|other| (section.name, other.as_str())))
     };
     let exact: Vec<String> =
         others().filter(|(_, other)| *other == key).map(|(section, key)| dotted(section, key)).collect();
@@ -78,25 +108,25 @@ fn dotted(section: &str, key: &str) -> String {
 pub fn sections() -> Vec<Section> {
     let top = fields::<Config>().into_iter().chain(TRAINER.map(str::to_owned)).collect();
     vec![
-        ("", top),
-        ("source", fields::<SourceConfig>()),
-        ("source.chat", fields::<ChatConfig>()),
-        ("source.chat.turn", fields::<TurnConfig>()),
-        ("source.fim", fields::<FimConfig>()),
-        ("source.csv", fields::<CsvConfig>()),
-        ("source.sample", fields::<SampleConfig>()),
-        ("source.cache", fields::<TokenCacheConfig>()),
-        ("mixture", fields::<MixtureConfig>()),
-        ("exclude", fields::<ExcludeConfig>()),
-        ("store", fields::<StoreConfig>()),
-        ("tokenizer", fields::<TokenizerConfig>()),
-        ("tokenizer.train", fields::<LearnConfig>()),
-        ("pipeline", fields::<PipelineConfig>()),
+        Section { name: "", keys: top, bounds: Vec::new() },
+        Section::bounded::<SourceConfig>("source"),
+        Section::new::<ChatConfig>("source.chat"),
+        Section::new::<TurnConfig>("source.chat.turn"),
+        Section::bounded::<FimConfig>("source.fim"),
+        Section::new::<CsvConfig>("source.csv"),
+        Section::bounded::<SampleConfig>("source.sample"),
+        Section::bounded::<TokenCacheConfig>("source.cache"),
+        Section::bounded::<MixtureConfig>("mixture"),
+        Section::new::<ExcludeConfig>("exclude"),
+        Section::bounded::<StoreConfig>("store"),
+        Section::new::<TokenizerConfig>("tokenizer"),
+        Section::bounded::<LearnConfig>("tokenizer.train"),
+        Section::bounded::<PipelineConfig>("pipeline"),
     ]
 }
 
 /// The keys of a struct: serde names them where it refuses one, as in "unknown field ``, expected `path` or `limit`".
-pub fn fields<T: DeserializeOwned>() -> Vec<String> {
+fn fields<T: DeserializeOwned>() -> Vec<String> {
     let refused = serde_json::from_str::<T>(r#"{"": 0}"#).err().map_or_else(String::new, |e| e.to_string());
     refused.split('`').skip(3).step_by(2).map(str::to_owned).collect()
 }

@@ -154,7 +154,7 @@ impl Tree {
     /// the top.
     pub fn locate(&self, key: &str, sections: &[Section]) -> Option<ConfigPlace> {
         let table = key.split('.').next().unwrap_or_default();
-        self.place(key).filter(|_| sections[0].1.iter().any(|name| name == table))
+        self.place(key).filter(|_| sections[0].keys.iter().any(|name| name == table))
     }
 
     /// Where the key is written, such as `pipeline.lanes` or `source.0.paths`, or else the innermost table around it.

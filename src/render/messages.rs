@@ -30,6 +30,9 @@ const OTHER_ROLES: [(&str, &str); 5] = [
     ("observation", "tool"),
 ];
 
+/// What names of the assistant have in them.
+const LIKE_ASSISTANT: [&str; 6] = ["assist", "bot", "gpt", "model", "agent", "llm"];
+
 /// The role of ShareGPT's messages that are a call of a function, as JSON.
 const FUNCTION_CALL: &str = "function_call";
 
@@ -336,14 +339,19 @@ impl Reader {
         let known = || ROLES.contains(&said).then_some(said);
         match self.roles.get(said).map(String::as_str).or(other).or_else(known) {
             Some(role) => Ok(role.to_owned()),
-            None => Err(RenderError::new(
-                format!("its role {said:?} is unknown"),
-                format!(
-                    "say which of {} it stands for in {}.chat.roles, such as {{ {said:?} = \"user\" }}",
-                    quoted(&ROLES),
-                    self.key,
-                ),
-            )),
+            None => {
+                let name = said.to_lowercase();
+                let is_assistant = name == "ai" || LIKE_ASSISTANT.iter().any(|part| name.contains(part));
+                let role = if is_assistant { "assistant" } else { "user" };
+                Err(RenderError::new(
+                    format!("its role {said:?} is unknown"),
+                    format!(
+                        "say which of {} it stands for in {}.chat.roles, such as {{ {said:?} = {role:?} }}",
+                        quoted(&ROLES),
+                        self.key,
+                    ),
+                ))
+            }
         }
     }
 }

@@ -139,6 +139,13 @@ fn mistakes_are_named_with_what_to_do() {
         said("epochs = 1", "seq_len = 0"),
         "c.toml:18:1: `pipeline.seq_len` must be from 1 to 16777216, not 0"
     );
+    for (setting, must) in [
+        ("seq_len = -5", "`pipeline.seq_len` must be from 1 to 16777216, not -5"),
+        ("epochs = -1", "`pipeline.epochs` must be at least 1 (leave it out for an endless stream), not -1"),
+        ("rank = -1", "`pipeline.rank` must be a whole number of at least 0, not -1"),
+    ] {
+        assert_eq!(said("epochs = 1", setting), format!("c.toml:18:1: {must}"));
+    }
     assert_eq!(
         said("epochs = 1", "ahead = 1025"),
         "c.toml:18:1: `pipeline.ahead` must be at most pipeline.seq_len, not 1025"
@@ -207,7 +214,7 @@ fn numbers_are_read_as_they_are_written() {
     let json = r#"{ "seed": 18446744073709551615, "train": { "lr": 0.9536900000080095 } }"#;
     let config = load("c.json", json, &[]).expect("it loads");
     assert_eq!((config.data.seed, config.train.lr), (u64::MAX, 0.9536900000080095));
-    for setting in ["train.lr=nan", "train.lr=inf", "train.steps=1.5", "train.steps=-1", "seed=1e3"] {
+    for setting in ["train.lr=nan", "train.lr=inf", "train.steps=1.5", "seed=-1", "seed=1e3"] {
         let key = setting.split('=').next().expect("a key");
         let said = load("c.toml", TOML, &[setting]).expect_err("not such a number");
         assert!(said.starts_with(&format!("--set {setting}: `{key}` must be a ")), "{said}");

@@ -126,6 +126,25 @@ fn a_record_that_cannot_be_rendered_is_named_by_its_line() {
 }
 
 #[test]
+fn an_unknown_role_gets_an_example_that_fits_it() {
+    for (role, example) in [
+        ("bot", "assistant"),
+        ("AI", "assistant"),
+        ("Assistant", "assistant"),
+        ("my_model", "assistant"),
+        ("customer", "user"),
+        ("maid", "user"),
+    ] {
+        let chat = Chat(vec![("user", "1".to_owned()), (role, "2".to_owned())]);
+        let corpus = Corpus::new([("a.jsonl", format!("{}\n", chat.record()))]);
+        let (_, said) = read(&corpus, &source(&corpus, SourceKind::Jsonl));
+        let said = said.expect("an error");
+        let hint = format!("source.0.chat.roles, such as {{ {role:?} = {example:?} }}");
+        assert!(said.contains("its role") && said.contains(&hint), "{said}");
+    }
+}
+
+#[test]
 fn the_bound_is_on_the_record_and_no_record_is_cut() {
     let long = Chat(vec![("user", "x".repeat(500)), ("assistant", "y".to_owned())]);
     for kind in KINDS {

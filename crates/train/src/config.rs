@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use millstream::Config;
-use millstream::config::reading::{self, AnyValue, Section, Tree, fields};
+use millstream::config::reading::{self, AnyValue, Section, Tree};
 use millstream::error::{ConfigPlace, Error, Result};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
@@ -187,10 +187,10 @@ struct Trained {
 fn sections() -> Vec<Section> {
     let mut sections = reading::sections();
     sections.extend([
-        ("model", fields::<ModelConfig>()),
-        ("model.rope_scaling", fields::<RopeScaling>()),
-        ("train", fields::<TrainConfig>()),
-        ("train.lora", fields::<LoraConfig>()),
+        Section::bounded::<ModelConfig>("model"),
+        Section::bounded::<RopeScaling>("model.rope_scaling"),
+        Section::bounded::<TrainConfig>("train"),
+        Section::bounded::<LoraConfig>("train.lora"),
     ]);
     sections
 }
