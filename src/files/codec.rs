@@ -38,6 +38,8 @@ pub(crate) enum UnreadKind {
     Encoded(&'static str),
     /// An archive, or text that is compressed, of this kind.
     Packed(&'static str),
+    /// A file of this kind of source, where another was expected.
+    Kind(&'static str),
 }
 
 /// The compressions and archives that are not read: the first bytes, the end of the name, and the kind.
@@ -70,6 +72,7 @@ impl UnreadKind {
         match self {
             Self::Encoded(_) => "convert it to UTF-8, with iconv for example",
             Self::Packed(_) => "unpack it, and compress it with zstd or gzip if you like",
+            Self::Kind(_) => "set it in the file's own source, or correct its paths",
         }
     }
 }
@@ -79,6 +82,7 @@ impl fmt::Display for UnreadKind {
         match self {
             Self::Encoded(what) => write!(f, "the file is {what}, and only UTF-8 is read"),
             Self::Packed(what) => write!(f, "the file is {what}, which is not read"),
+            Self::Kind(kind) => write!(f, "the file looks like {kind}, which kind = {kind:?} reads"),
         }
     }
 }

@@ -33,8 +33,9 @@ use unpacked::Unpacked;
 
 use super::framing::{Frame, Framer, Shape, bom_len};
 use super::problem::Broken;
+use crate::config::SourceKind;
 use crate::error::{Error, Result};
-use crate::files::{Codec, DetectedCodec, HEAD_BYTES, UnreadKind};
+use crate::files::{Codec, DetectedCodec, HEAD_BYTES, UnreadKind, is_text};
 use crate::location::STDIN;
 use crate::segment::Boundary;
 use crate::store::Stored;
@@ -75,7 +76,18 @@ impl Content {
 
     /// Opens a file whose window, if it is compressed with zstd, may be this large, in bytes.
     pub(crate) fn open(stored: Arc<dyn Stored>, zstd_window: u64) -> Result<Self> {
-        Ok(Self(match codec(&*stored)?.0 {
+        let (codec, _) = codec(&*stored)?;
+        Self::detected(codec, stored, zstd_window)
+    }
+
+    /// The same for a file that has to be text.
+    pub(crate) fn open_text(stored: Arc<dyn Stored>, zstd_window: u64) -> Result<Self> {
+        let (codec, _) = text_codec(&*stored)?;
+        Self::detected(codec, stored, zstd_window)
+    }
+
+    fn detected(codec: DetectedCodec, stored: Arc<dyn Stored>, zstd_window: u64) -> Result<Self> {
+        Ok(Self(match codec {
             DetectedCodec::Text | DetectedCodec::TextNamed(_) => Kind::Plain(stored),
             DetectedCodec::Packed(codec) => {
                 Kind::Packed(Box::new(Unpacked::open(&stored, codec, None, zstd_window)?))
@@ -173,8 +185,26 @@ pub(crate) fn packed(stored: &dyn Stored) -> Result<Option<u64>> {
 /// A file's compression, by its first bytes, and about how much memory it takes to decompress it.
 pub(crate) fn codec(stored: &dyn Stored) -> Result<(DetectedCodec, u64)> {
     let mut head = [0; HEAD_BYTES];
+    find_codec(stored, read_head(stored, &mut head)?)
+}
+
+/// The same of a file that has to be text: one of another kind of source is not read.
+pub(crate) fn text_codec(stored: &dyn Stored) -> Result<(DetectedCodec, u64)> {
+    let mut head = [0; HEAD_BYTES];
+    let head = read_head(stored, &mut head)?;
+    match SourceKind::of_signature(head).filter(|_| !is_text(head)) {
+        Some(kind) => Ok((DetectedCodec::Unread(UnreadKind::Kind(kind.name())), 0)),
+        None => find_codec(stored, head),
+    }
+}
+
+fn read_head<'h>(stored: &dyn Stored, head: &'h mut [u8; HEAD_BYTES]) -> Result<&'h [u8]> {
     let head = &mut head[..stored.len().min(HEAD_BYTES as u64) as usize];
     stored.look_at(0, head)?;
+    Ok(head)
+}
+
+fn find_codec(stored: &dyn Stored, head: &[u8]) -> Result<(DetectedCodec, u64)> {
     let found = Codec::find(stored.path(), head);
     if let DetectedCodec::TextNamed(codec) = found {
         static SAID: Once = Once::new();

@@ -94,7 +94,7 @@ impl Csv {
                 .escape(self.escape)
                 .build(),
             csv: self.clone(),
-            chunks: Chunks::new(Content::open(stored, self.zstd_window)?),
+            chunks: Chunks::new(Content::open_text(stored, self.zstd_window)?),
             scratch: vec![0; SCRATCH_BYTES],
             columns: 0,
             record: Boundary::default(),

@@ -16,7 +16,7 @@ use super::records::{Records, small_layout};
 use crate::config::{DocumentKind, SourceConfig, SourceKind};
 use crate::error::{Error, Result, Unit};
 use crate::files::{Codec, DetectedCodec};
-use crate::source::content::{Content, Frames, ReadEnd, codec, packed};
+use crate::source::content::{Content, Frames, ReadEnd, packed, text_codec};
 use crate::source::framing::{Shape, bom_len};
 use crate::source::json_path::strings;
 use crate::source::layout::{Laid, Layout};
@@ -104,7 +104,7 @@ impl Format for Text {
                 if let Some(array) = self.array(&stored, matches!(layout, Layout::Whole))? {
                     return Ok(Opened::records(array));
                 }
-                Content::open(stored, self.zstd_window)?
+                Content::open_text(stored, self.zstd_window)?
             }
         };
         Ok(Opened::Text(content, self.shape))
@@ -129,7 +129,7 @@ impl Text {
             let values = serde_json::Deserializer::from_slice(&window.bytes).into_iter::<Value>();
             return Ok(values.take(LOOKED_AT).map_while(Result::ok).collect());
         }
-        let mut content = Content::open(stored, self.zstd_window)?;
+        let mut content = Content::open_text(stored, self.zstd_window)?;
         let head = head(&mut content)?;
         let (mut values, mut next) = (Vec::new(), bom_len(&head));
         for (line, number) in head[next..].split(|byte| *byte == b'\n').zip(1..).take(LOOKED_AT) {
@@ -179,14 +179,14 @@ impl Text {
         if !self.can_be_array(stored.path()) {
             return Ok(None);
         }
-        let mut content = Content::open(stored.clone(), self.zstd_window)?;
+        let mut content = Content::open_text(stored.clone(), self.zstd_window)?;
         Ok(is_array(&mut content)?.then(|| JsonArray::new(content, self.max, counts_lines)))
     }
 }
 
 /// The cuts of a file that is longer than a split.
 fn cut(stored: Arc<dyn Stored>, shape: Shape, split_size: &SplitSize) -> Result<Laid> {
-    let (codec, held) = codec(&*stored)?;
+    let (codec, held) = text_codec(&*stored)?;
     let layout = match codec {
         DetectedCodec::Text | DetectedCodec::TextNamed(_) => {
             let mut content = Content::plain(stored);

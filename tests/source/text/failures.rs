@@ -95,6 +95,9 @@ fn what_is_not_read_is_named_as_what_it_is() {
         ("a.txt", utf16(""), "UTF-16", "convert it to UTF-8"),
         ("a.zip", b"PK\x03\x04\x14\0\0\0\x08\0".to_vec(), "zip", "unpack it"),
         ("a.txt", b"\x04\x22\x4d\x18\x64\x40\xa7".to_vec(), "lz4", "unpack it"),
+        ("a.jsonl", b"PAR1\n\x15\0".to_vec(), "looks like parquet", "kind = \"parquet\""),
+        ("a", b"ARROW1\0\0\xff\n".to_vec(), "looks like arrow", "kind = \"arrow\""),
+        ("a.txt", [&[b'\n'; 257][..], b"ustar\0"].concat(), "looks like tar", "kind = \"tar\""),
         ("a.lzma", b"\x5d\0\0\x80\0\xff\xff".to_vec(), "lzma", "unpack it"),
     ];
     for (name, bytes, what, remedy) in cases {
@@ -120,6 +123,15 @@ fn what_is_not_read_is_named_as_what_it_is() {
         };
         assert!(fails(&corpus, &table).1.contains(what));
     }
+}
+
+#[test]
+fn text_that_begins_as_a_table_does_is_text() {
+    let corpus = Corpus::new([("a.txt", "PAR1 is a receptor\nARROW1\n")]);
+    run(async {
+        let seen = all(open(&corpus.lines()).await.documents(&LaneCursor::default())).await;
+        assert_eq!(texts(&seen), ["PAR1 is a receptor", "ARROW1"]);
+    });
 }
 
 #[test]
