@@ -314,8 +314,10 @@ impl CsvTable {
     fn append(&self, fields: usize, next: u64, window: &mut Window) {
         let from = self.record;
         if fields != self.columns {
-            let what = format!("the record has {fields} fields, and the header {}", self.columns);
-            let remedy = "mend the record, or say with csv = { … } how the table is written";
+            let s = if fields == 1 { "" } else { "s" };
+            let what = format!("the record has {fields} field{s}, and the header {}", self.columns);
+            let remedy = "mend the record, or say with csv = { … } how the table is written: csv = { escape = \"\\\\\" } if \
+                          \\\" is a quote within a field";
             return window.refuse_record(from, next, Problem::new(0, what, remedy));
         }
         match self.share() {
@@ -387,7 +389,8 @@ fn unclosed(offset: usize, len: u64) -> Problem {
     Problem::new(
         offset,
         what,
-        "close it, or double it if it is text (csv = { quote = \"\" } if all quotes are)",
+        "close it, or double it if it is text (csv = { quote = \"\" } if all quotes are, csv = { escape = \"\\\\\" } if \\\" is \
+         a quote within a field)",
     )
 }
 

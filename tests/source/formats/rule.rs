@@ -231,7 +231,7 @@ fn a_record_without_the_field_is_bad_input() {
             shard(&["meta"], &["json"], &[&good, &bad, &good].map(|value| vec![value.to_string()])),
             "there is no field `text`",
         ),
-        (Way::Csv, b"id,text\n1,good\n2\n3,good\n".to_vec(), "the record has 1 fields, and the header 2"),
+        (Way::Csv, b"id,text\n1,good\n2\n3,good\n".to_vec(), "the record has 1 field, and the header 2"),
     ] {
         let corpus = Corpus::new([("records", bytes)]);
         let (texts, skipped, error) = outcome(&way.config(&corpus, "text"));

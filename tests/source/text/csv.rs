@@ -118,14 +118,27 @@ fn a_record_of_other_fields_is_bad_input() {
         let (seen, error) = drain(source.documents(&LaneCursor::default())).await;
         assert_eq!(texts(&seen), ["one"]);
         let error = error.expect("an error").to_string();
-        let expected =
-            "table:3 (byte 13): the record has 1 fields, and the header 2; mend the record, or say";
+        let expected = "table:3 (byte 13): the record has 1 field, and the header 2; mend the record, or say";
         assert!(error.contains(expected), "{error}");
 
         let config = SourceConfig { on_error: OnError::Skip(1), ..config(&corpus, ',') };
         let seen = all(open(&config).await.documents(&LaneCursor::default())).await;
         assert_eq!(texts(&seen), ["one", "three"]);
     });
+}
+
+#[test]
+fn quotes_that_are_escaped_are_told_their_setting() {
+    let lines = ["1,\"he said \\\"hi, you\\\"\"", "1,\"ends with \\\"\""];
+    for line in lines {
+        let corpus = Corpus::new([("table", format!("id,text\n{line}\n"))]);
+        run(async {
+            let source = open(&config(&corpus, ',')).await;
+            let (_, error) = drain(source.documents(&LaneCursor::default())).await;
+            let error = error.expect("an error").to_string();
+            assert!(error.contains(r#"csv = { escape = "\\" } if \" is a quote within a field"#), "{error}");
+        });
+    }
 }
 
 #[test]
