@@ -67,11 +67,8 @@ impl Cursor {
     /// The cursor of a text that `to_json` or `save` wrote.
     #[classmethod]
     fn from_json(_: &Bound<'_, PyType>, text: &str) -> PyResult<Self> {
-        let cursor: Result<millstream::Cursor, _> = serde_json::from_str(text);
-        let problem = |e: serde_json::Error| {
-            format!("this is not a cursor, or it is damaged: {e}; use the cursor of the checkpoint before")
-        };
-        cursor.map(Self::new).map_err(|e| super::errors::refused("cursor", problem(e)))
+        let cursor = millstream::Cursor::from_json(text.as_bytes());
+        cursor.map(Self::new).map_err(|problem| super::errors::refused("cursor", problem))
     }
 
     /// Writes it as JSON: the file is replaced as a whole or not at all.

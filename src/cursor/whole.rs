@@ -334,13 +334,20 @@ impl Cursor {
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let json = bounded::read_any(path, MOST_BYTES).map_err(|e| Error::io(path, "read the cursor", e))?;
-        let refuse = |problem: String| Error::Cursor { path: path.to_owned(), problem };
         if json.trim_ascii().is_empty() {
-            return Err(refuse(format!("the file is empty; {REMEDY}")));
+            return Err(Error::Cursor {
+                path: path.to_owned(),
+                problem: format!("the file is empty; {REMEDY}"),
+            });
         }
-        let form = serde_json::from_slice::<Form>(&json);
-        let form =
-            form.map_err(|e| refuse(format!("this is not a cursor, or it is damaged: {e}; {REMEDY}")))?;
-        Self::try_from(form).map_err(|problem| refuse(format!("this is not a cursor: {problem}")))
+        Self::from_json(&json).map_err(|problem| Error::Cursor { path: path.to_owned(), problem })
+    }
+
+    /// Reads a cursor from its JSON; or says what is wrong with that, and what to do.
+    #[doc(hidden)]
+    pub fn from_json(json: &[u8]) -> Result<Self, String> {
+        let form = serde_json::from_slice::<Form>(json);
+        let form = form.map_err(|e| format!("this is not a cursor, or it is damaged: {e}; {REMEDY}"))?;
+        Self::try_from(form).map_err(|problem| format!("this is not a cursor: {problem}"))
     }
 }
