@@ -237,7 +237,9 @@ class Loader:
         return Awaited(self._open)
 
     def close(self) -> None:
-        """Ends all threads and closes all files. A later loop opens the loader again, where it stopped."""
+        """Ends all threads, closes all files, and ends the loops that run. A later loop opens the loader again, where it
+        stopped.
+        """
         # One that is being opened by another thread is closed once it is open.
         with self._opening:
             stream = self._stream() if self._stream else None
