@@ -1,7 +1,7 @@
 //! Opening a loader from Python's arguments, and ending what is open when Python ends.
 
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
@@ -94,7 +94,7 @@ pub(crate) fn open(
     }
     // Removed when the loader is open.
     let mut kept = None;
-    let called = match &tokenizer {
+    let made: Option<Arc<dyn millstream::tokenizer::Tokenizer>> = match &tokenizer {
         Some(json) if json.is_instance_of::<pyo3::types::PyString>() => {
             let directory = TempDir::with_prefix("millstream-")
                 .map_err(|e| refused("io", format!("cannot make a temporary directory: {e}")))?;
@@ -104,12 +104,16 @@ pub(crate) fn open(
             kept = Some(directory);
             None
         }
-        Some(called) => Some(Called::new(called, calls.clone())?),
+        Some(other) => Some(match other.cast::<Tokenizer>() {
+            // An earlier loop has opened it.
+            Ok(opened) => opened.get().0.clone(),
+            Err(_) => Arc::new(Called::new(other, calls.clone())?),
+        }),
         None => None,
     };
     let mut builder = Loader::builder(&given).with_held_out(held_out);
-    if let Some(called) = called {
-        builder = builder.with_tokenizer(std::sync::Arc::new(called));
+    if let Some(made) = made {
+        builder = builder.with_tokenizer(made);
     }
     if let Some(cursor) = cursor {
         builder = builder.with_cursor((*cursor.get().0).clone());

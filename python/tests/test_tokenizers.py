@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,28 @@ def test_a_tokenizer_object_and_its_file_resume_each_other(config: dict[str, Any
         batches = iter(loader(config, one))
         cursor = next(batches).cursor
         assert digests(loader(config, other, cursor)) == digests(batches)
+
+
+def test_later_loops_have_the_tokenizer_of_the_first(config: dict[str, Any], trained: Any, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    trained.save(str(path))
+    expected = digests(loader(config, path))
+    left = loader(config, path)
+    next(iter(left))
+    path.unlink()
+    assert digests(left) == expected[1:]
+    # Another process opens its own.
+    with pytest.raises(millstream.Error, match=r"tokenizer\.json"):
+        digests(pickle.loads(pickle.dumps(left))._resumed(None))
+
+    pytest.importorskip("torch")
+    from millstream.torch import Dataset
+
+    trained.save(str(path))
+    dataset = Dataset(loader(config, path))
+    first = [batch["inputs"].tolist() for batch in dataset]
+    path.unlink()
+    assert [batch["inputs"].tolist() for batch in dataset] == first and len(first) == len(expected)
 
 
 def test_a_function_gives_them_too_and_says_that_it_is_slow(config: dict[str, Any], trained: Any, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from . import _arrays, _errors, _ranks
 from ._awaited import Awaited, give_up
 from ._millstream import Batch, Config, Cursor, Opening, Progress, Stream, Tokenizer, close_all, forked
 from ._millstream import open as open_stream
-from ._tokenizer import converted
+from ._tokenizer import Called, converted
 
 
 
@@ -60,6 +60,9 @@ class Loader:
     loop goes on where the first one stopped. To begin again, make another loader. Leaving a loop, in whatever way, ends
     all threads and closes all files.
     """
+
+    # The tokenizer that was opened last, and the process that did it.
+    _opened: tuple[int, Tokenizer | None] = (0, None)
 
     def __init__(
         self,
@@ -212,6 +215,10 @@ class Loader:
                 world = self._world
                 if world is None and not self._names_rank():
                     world = _ranks.connected()
+                # What is a Python function belongs to its stream; threads of another process may hold its locks.
+                process, opened = os.getpid(), None
+                if self._opened[0] == process and not isinstance(self._tokenizer, Called):
+                    opened = self._opened[1]
                 stream = open_stream(
                     self._config,
                     self._progress,
@@ -223,11 +230,11 @@ class Loader:
                     documents=self._documents,
                     texts=self._texts,
                     task=None if self._source is None else _described(self._source),
-                    tokenizer=self._tokenizer,
+                    tokenizer=opened or self._tokenizer,
                     world=world,
                     opening=opening,
                 )
-                self._stream = weakref.ref(stream)
+                self._stream, self._opened = weakref.ref(stream), (process, self._progress.tokenizer)
             return stream
 
     def __iter__(self) -> Iterator[Batch]:
