@@ -44,6 +44,8 @@ pub struct Kept {
     pub reasoning: Missing,
     /// The calls of tools.
     pub calls: Missing,
+    /// Arguments of calls that are an object's JSON in a string, of which some are rendered in quotes.
+    pub arguments: Missing,
     /// The descriptions of tools.
     pub tools: Missing,
     /// The prompts of turns: the text before a turn that is not what the model sees when it writes it.
@@ -74,6 +76,10 @@ impl Kept {
         let beside = seen.beside();
         for call in messages().filter_map(|message| message["tool_calls"].as_array()).flatten() {
             kept.calls.count(has_call(call, &beside));
+            let arguments = function(call)["arguments"].as_str();
+            if let Some(json) = arguments.filter(|json| json.starts_with('{')) {
+                kept.arguments.count(!beside.contains(&Value::from(json).to_string()));
+            }
         }
         for tool in &conversation.tools {
             kept.tools.count(function(tool)["name"].as_str().is_none_or(|name| beside.contains(name)));
@@ -105,6 +111,7 @@ impl Kept {
         self.white_space.add(other.white_space);
         self.reasoning.add(other.reasoning);
         self.calls.add(other.calls);
+        self.arguments.add(other.arguments);
         self.tools.add(other.tools);
         self.prompts.add(other.prompts);
     }
@@ -116,6 +123,11 @@ impl Kept {
             (self.contents, "the content of", "messages is not rendered as it is"),
             (self.white_space, "white space at the ends of", "contents that have some is not rendered"),
             (self.calls, "", "tool calls are not rendered"),
+            (
+                self.arguments,
+                "the arguments of",
+                "tool calls that have them as a string are rendered in quotes; make objects of them",
+            ),
             (self.tools, "", "descriptions of tools are not rendered"),
             (self.prompts, "the text before", "turns is not what the model sees when it writes them"),
         ];

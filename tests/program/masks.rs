@@ -274,6 +274,30 @@ fn what_a_template_drops_is_listed() {
     assert_eq!(notes, expected, "{said}");
 }
 
+/// As many templates do, this one makes JSON of the arguments, which OpenAI's API gives as JSON.
+#[test]
+fn arguments_that_are_quoted_twice_are_listed() {
+    let template = TEMPLATE.replace(
+        "message.content }}",
+        "message.content }}{% for call in message.tool_calls or [] %}{{ call.function.name ~ (call.function.arguments | \
+         tojson) }}{% endfor %}",
+    );
+    let call = |arguments: &str| {
+        format!(
+            r#"{{"messages": [{{"role": "user", "content": "One?"}}, {{"role": "assistant", "content": "I ask.", "tool_calls": [{{"type": "function", "function": {{"name": "get", "arguments": {arguments}}}}}]}}]}}"#
+        )
+    };
+    let notes = |lines: &[String]| {
+        let chats = Chats::new(&template, &(lines.join("\n") + "\n"));
+        let said = text(&["inspect", &chats.config(), "--mask", "--check"]);
+        said.lines().filter_map(|line| Some(line.strip_prefix("note: ")?.to_owned())).collect::<Vec<_>>()
+    };
+    let [object, string] = [call(r#"{"city": "Rome"}"#), call(r#""{\"city\": \"Rome\"}""#)];
+    let note = "the arguments of 1 of 1 tool calls that have them as a string are rendered in quotes; make objects of them";
+    assert_eq!(notes(&[object.clone(), string]), [note]);
+    assert!(notes(&[object]).is_empty());
+}
+
 /// As Qwen3's: what was thought before the last question is not rendered.
 const THINKING: &str = "{%- set last = namespace(at=-1) %}{%- for message in messages %}\
     {%- if message.role == 'user' %}{%- set last.at = loop.index0 %}{% endif %}{%- endfor %}\
