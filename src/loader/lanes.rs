@@ -16,6 +16,9 @@ const FEW: &str = "the source comes in too few pieces that can be read by themse
 /// With fewer lanes than this, documents hardly mix, however many rows a batch has.
 const FEW_LANES: usize = 16;
 
+/// A source of fewer bytes is shuffled as a whole, within the window, unless the config splits it. Standard input has none.
+const TINY: u64 = 4 << 10;
+
 /// How many lanes there are: if they are `auto`, as many as every source has splits for, or as the cursor has.
 pub(super) fn lanes(config: &Config, source: &Source, cursor: Option<&Cursor>) -> usize {
     match (config.pipeline.lanes, cursor) {
@@ -56,18 +59,17 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
             continue;
         }
         let what = if lanes < FEW_LANES { "documents hardly mix" } else { "rows will share documents" };
+        let settings = source.settings(index).unwrap_or(&config.sources[index]);
         let (why, remedy) = match held < fits {
-            false => {
-                let settings = source.settings(index).unwrap_or(&config.sources[index]);
-                (FEW, more_pieces(source.origin(index), settings))
-            }
+            false => (FEW, more_pieces(source.origin(index), settings)),
             true => (
                 "each piece of the source takes much memory while it is read",
                 "write tables with shorter row groups or record batches, leave text uncompressed, or set \
                  pipeline.lanes if you have the memory",
             ),
         };
-        if !source.logs() {
+        let is_tiny = (1..TINY).contains(&source.only(index).bytes()) && settings.split.is_none();
+        if !source.logs() || is_tiny {
             continue;
         }
         tracing::warn!(source = name, splits, lanes, wanted, "{what}: {why}; {remedy}");

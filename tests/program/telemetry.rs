@@ -528,6 +528,10 @@ fn it_says_once_what_cannot_mix_and_what_will_be_padding() {
     let uneven = warnings(other.path(), "[pipeline]");
     assert_eq!(uneven.matches(padding).count(), 1, "{uneven}");
     assert!(!uneven.contains("source.split"), "{uneven}");
+    let some = lines(1);
+    std::fs::write(other.path().join("uneven.txt"), some).expect("a file");
+    let tiny = warnings(other.path(), "[pipeline]");
+    assert!(!tiny.contains("WARN"), "{tiny}");
     let few = warnings(directory.path(), "split = \"64MiB\"\n[pipeline]");
     assert_eq!(few.matches("documents hardly mix").count(), 1, "{few}");
     assert!(few.contains("remove source.split"), "{few}");
