@@ -102,7 +102,7 @@ def test_a_function_says_what_becomes_of_a_mask(rows: dict[str, Any]) -> None:
             number += 1
 
 
-def test_texts_may_be_conversations(rows: dict[str, Any], tmp_path: Path) -> None:
+def test_texts_may_be_conversations(rows: dict[str, Any], tmp_path: Path, caplog: Any) -> None:
     rows["pipeline"]["epochs"] = 1
     template = tmp_path / "chat.jinja"
     body = "{{ m.content }}{% if m.role == 'assistant' %}{{ eos_token }}{% endif %}"
@@ -124,6 +124,11 @@ def test_texts_may_be_conversations(rows: dict[str, Any], tmp_path: Path) -> Non
             assert bytes(row[: row.tolist().index(END)].tolist()).decode() == f"<user>número {n}?<assistant>sí"
             assert row[1:][mask].tolist() == [*learned[0], learned[1]]
         assert len(ids) == 2
+    assert "oldest messages" not in caplog.text
+    long = {"messages": chat(3)["messages"] * 50}
+    list(millstream.Loader.from_texts([chat(0), long, long], source=source, config=rows))
+    (said,) = [record.getMessage() for record in caplog.records if "oldest messages are left out" in record.getMessage()]
+    assert "row=1" in said and "source.0.chat.truncate" in said
 
     def refused(match: str, source: Any) -> None:
         with pytest.raises(millstream.ConfigError, match=match):
