@@ -128,7 +128,7 @@ fn every_lane_asks_for_its_first_split_before_any_asks_for_more() {
 
 #[test]
 fn fewer_splits_of_a_store_are_open_than_of_files_on_disk() {
-    let (files, directory) = (files(&[60; 8]), tempfile::tempdir().expect("a directory"));
+    let (files, directory) = (files(&[1; 400]), tempfile::tempdir().expect("a directory"));
     write(directory.path(), &files);
     let server = serve(&files);
     let on_disk = lines(vec![format!("{}/**/*.txt", directory.path().display())]);
@@ -137,7 +137,8 @@ fn fewer_splits_of_a_store_are_open_than_of_files_on_disk() {
         source.interleave(128, lanes)
     };
     let far = remote(&server, &files);
-    assert_eq!([16, 64].map(|lanes| interleave(&on_disk, lanes)), [8, 8]);
+    // 64 lanes are dealt seven at most, and 100 lanes four.
+    assert_eq!([16, 64, 100].map(|lanes| interleave(&on_disk, lanes)), [8, 7, 4]);
     assert_eq!([16, 64, 256].map(|lanes| interleave(&far, lanes)), [8, 2, 1]);
 }
 
@@ -158,8 +159,8 @@ fn no_more_is_asked_for_than_there_is_room_for() {
         .await;
         tokio::time::sleep(Duration::from_millis(300)).await;
         all += asked(&server);
-        // A quarter of the budget, and the slabs that were read.
-        assert!(all < 160 << 10, "{all} bytes were asked for");
+        // Half of the budget, and the slabs that were read.
+        assert!(all < 260 << 10, "{all} bytes were asked for");
     });
 }
 
@@ -200,7 +201,7 @@ fn resuming_in_the_middle_asks_for_the_rest_once() {
         assert_eq!(block_on(from(&middle, 20_000)).len(), 10_000);
         let (asked, rest) = (asked(&server), len - files[0].1.len() as u64 / 2);
         // What was planned of the file's first half may be under way before reading has begun.
-        let slack = 160 << 10;
+        let slack = 260 << 10;
         assert!(
             (rest - slack..rest + slack).contains(&asked),
             "{asked} bytes, where {rest} were left ({split})"

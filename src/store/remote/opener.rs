@@ -16,7 +16,7 @@ use crate::store::{Cancellable, Local, Plan, ReadTurn, Stored, checked, past_the
 use crate::threads::lock;
 
 /// One part in this many of a lane's budget is for remote files.
-const BUDGET_SHARE: usize = 4;
+const BUDGET_SHARE: usize = 2;
 
 /// The fewest blocks that a lane has room for, for each place of a split that it reads at once: one is being read, one
 /// was not planned, and the others are on their way.
@@ -38,7 +38,7 @@ pub(crate) struct FileOpener {
 }
 
 impl FileOpener {
-    /// The files of a lane that reads remote ones, each split at so many `places` at once. A quarter of its budget is
+    /// The files of a lane that reads remote ones, each split at so many `places` at once. Half of its budget is
     /// reserved for fetched parts.
     pub(crate) fn new(
         files: Arc<Files>,
