@@ -129,6 +129,11 @@ impl Outline {
         all.any(|step| !step.is_null() && step["type"] != "Sequence")
     }
 
+    /// Whether a normalizer puts a space, as SentencePiece writes it, before texts and the added tokens that it finds.
+    pub(super) fn prepends_space(&self) -> bool {
+        steps(&self.normalizer, "normalizers").into_iter().any(|step| step["prepend"] == "▁")
+    }
+
     /// Whether a text is normalized by NFC, or not at all.
     pub(super) fn normalizes_by_nfc_alone(&self) -> bool {
         let mut all = steps(&self.normalizer, "normalizers").into_iter();

@@ -12,7 +12,7 @@ use std::ops::Range;
 use serde::Deserialize;
 use tokenizers::utils::byte_level::char_to_byte;
 
-use super::outline::{Added, Outline};
+use super::outline::Outline;
 use super::vocabulary::Vocabulary;
 
 /// What SentencePiece writes for a space.
@@ -78,14 +78,15 @@ impl Spellings {
                 *spelled = bytes;
             }
         }
-        // These may stand for more than their spelling: white space beside them, or the space that a normalizer puts
-        // in front of text and tokens alike.
-        let is_prefixed = |token: &Added| token.normalized && !is_byte_level && outline.normalizes();
-        let takes_more = |token: &&Added| token.lstrip || token.rstrip || is_prefixed(token);
-        for token in outline.added_tokens().iter().filter(takes_more) {
+        for token in outline.added_tokens() {
             let known = vocabulary.added.iter().find(|(added, _)| *added == token.content);
-            if let Some(spelled) = known.and_then(|(_, id)| spelled.get_mut(*id as usize)) {
+            let Some(spelled) = known.and_then(|(_, id)| spelled.get_mut(*id as usize)) else { continue };
+            if token.lstrip || token.rstrip {
+                // It may stand for white space beside it, too.
                 spelled.clear();
+            } else if token.normalized && outline.prepends_space() && !is_byte_level {
+                // It is sought with the space that is put before texts.
+                spelled.insert(0, b' ');
             }
         }
         let mut all = Self {
