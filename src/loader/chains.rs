@@ -200,11 +200,14 @@ impl Chain<'_> {
     }
 }
 
-/// How many splits of a source a lane reads side by side.
+/// How many splits of a source a lane reads side by side: no more than it is dealt.
 pub(crate) fn interleave(pipeline: &PipelineConfig, side: Side, source: &Source) -> usize {
     match side {
         Side::HeldOut => source.interleave_of_sample(),
-        Side::Train if pipeline.shuffle_splits => source.interleave(pipeline.waiting(), pipeline.lanes()),
+        Side::Train if pipeline.shuffle_splits => {
+            let (lanes, splits) = (pipeline.lanes(), source.splits());
+            source.interleave(pipeline.waiting(), lanes).min(splits.div_ceil(lanes)).max(1)
+        }
         // Splits come in the order of the files.
         Side::Train => 1,
     }

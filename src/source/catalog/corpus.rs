@@ -281,13 +281,12 @@ impl Corpus {
         self.formats.get(source).map_or(0, |source| source.format.index_bytes())
     }
 
-    /// How many splits of these files each of `lanes` should read side by side, at most `most` and those that it
-    /// is dealt. The memory that they take is bounded, and so is their text if the config sets the length of splits.
+    /// How many splits of these files each of `lanes` should read side by side, at most `most`. The memory that they
+    /// take is bounded, and so is their text if the config sets the length of splits.
     pub(crate) fn interleave(&self, files: Range<usize>, most: usize, lanes: usize) -> usize {
         if !self.can_interleave(files.clone()) {
             return 1;
         }
-        let of_lane = self.splits(files.clone()).len().div_ceil(lanes);
         let held = self.held(files.clone()).max(1).saturating_mul(lanes as u64);
         let of_held = usize::try_from(interleave::MOST_HELD / held).unwrap_or(most);
         let split_size = &self.format(files.start as u32).split_size;
@@ -295,7 +294,7 @@ impl Corpus {
             true => most,
             false => usize::try_from(interleave::MOST_BYTES / split_size.bytes).unwrap_or(most),
         };
-        most.min(of_lane).min(of_bytes).min(of_held).max(1)
+        most.min(of_bytes).min(of_held).max(1)
     }
 }
 
