@@ -149,8 +149,11 @@ struct Ends {
     is_measured: AtomicBool,
     /// The time spent on its input so far, in nanoseconds.
     upstream: AtomicU64,
-    /// Whether the stage asked for input in its last poll, and there was none.
+    /// Whether there was no input when the stage asked last.
     is_starved: AtomicBool,
+    /// Whether the stage is being polled, and whether a task of its own asks for input instead.
+    is_polled: AtomicBool,
+    asks_apart: AtomicBool,
     /// Whether the stage has output a text, an id or a row since the last input.
     has_output: AtomicBool,
 }
@@ -197,6 +200,7 @@ impl<T> Stream for Input<T> {
             self.items.poll_next_unpin(cx)
         };
         self.ends.is_starved.store(next.is_pending(), Relaxed);
+        self.ends.asks_apart.store(!self.ends.is_polled.load(Relaxed), Relaxed);
         next.map(|item| item.map(|item| item.and_then(|item| self.unless_silent(item))))
     }
 }
@@ -311,8 +315,12 @@ impl<T: Item> Stream for Instrumented<T> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         // A stage that holds a group does not ask: its input had nothing when the group was taken, and has more by now.
-        this.ends.is_starved.store(false, Relaxed);
+        if !this.ends.asks_apart.load(Relaxed) {
+            this.ends.is_starved.store(false, Relaxed);
+        }
+        this.ends.is_polled.store(true, Relaxed);
         let next = this.poll_measured(cx);
+        this.ends.is_polled.store(false, Relaxed);
         this.set_awaited(next.is_pending() && !this.ends.is_starved.load(Relaxed));
         let next = match next {
             Poll::Ready(Some(item)) => Poll::Ready(Some(item.and_then(|item| this.checked(item)))),

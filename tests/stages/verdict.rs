@@ -184,6 +184,30 @@ async fn a_custom_stage_that_takes_what_is_ready_is_at_fault_and_not_its_input()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_slow_input_is_at_fault_though_a_task_of_a_custom_stage_asks_for_it() {
+    let mut config = config(SourceConfig::default());
+    config.sources.clear();
+    let open = async || {
+        let loader = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer));
+        let loader = loader.documents("pauses", |_, start| {
+            let documents = stream::iter(start.documents..100).then(|n| async move {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                Ok(Tracked::new(Document::new(format!("{n:0500}")), LaneCursor::after(n + 1)))
+            });
+            documents.boxed()
+        });
+        let loader = loader.stage("apart", |documents, _| {
+            let (sender, receiver) = futures::channel::mpsc::channel(4);
+            tokio::spawn(documents.map(Ok).forward(sender));
+            receiver.boxed()
+        });
+        loader.open().await.expect("it opens")
+    };
+    let meters = drain_until(Fault::Source, open).await;
+    assert_fault(&meters, Fault::Source, "the custom documents");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn too_small_a_budget_is_at_fault() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut config = lines(directory.path(), 400, 1000);
