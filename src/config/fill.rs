@@ -57,12 +57,14 @@ pub fn fill<T: DeserializeOwned>(values: &Value, sections: fn() -> Vec<Section>)
             Problem::Said(list) if list == "must be a list" && value.is_object() => {
                 format!("{list}, not a table; in TOML its header has two brackets, as [[source]] has")
             }
-            // What holds numbers that are not negative says no more than that.
-            Problem::Said(must) if must.starts_with("must be ") && value.as_i64().is_some_and(|n| n < 0) => {
-                let bound = keys::bound(&key, &sections()).map(|bound| format!("must be {bound}"));
-                format!("{}, not {}", bound.unwrap_or(must), shown(value))
+            Problem::Said(must) if must.starts_with("must be ") => {
+                // A type without negative numbers says no more than that.
+                let is_of_type = must.ends_with("a whole number of at least 0");
+                let is_negative = value.as_i64().is_some_and(|n| n < 0);
+                let bound = keys::bound(&key, &sections()).filter(|_| is_of_type && is_negative);
+                let must = bound.map_or(must, |bound| format!("must be {bound}"));
+                format!("{must}, not {}", shown(value))
             }
-            Problem::Said(must) if must.starts_with("must be ") => format!("{must}, not {}", shown(value)),
             Problem::Said(problem) => problem,
         };
         Error::config(key.join("."), problem)

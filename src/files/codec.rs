@@ -72,7 +72,7 @@ impl UnreadKind {
         match self {
             Self::Encoded(_) => "convert it to UTF-8, with iconv for example",
             Self::Packed(_) => "unpack it, and compress it with zstd or gzip if you like",
-            Self::Kind(_) => "set it in the file's own source, or correct its paths",
+            Self::Kind(_) => "read it in a source of that kind, or leave it out of the paths",
         }
     }
 }

@@ -342,7 +342,8 @@ impl Reader {
             None => {
                 let name = said.to_lowercase();
                 let is_assistant = name == "ai" || LIKE_ASSISTANT.iter().any(|part| name.contains(part));
-                let role = if is_assistant { "assistant" } else { "user" };
+                let other = if is_assistant { "assistant" } else { "user" };
+                let role = ROLES.iter().find(|role| name.contains(*role)).unwrap_or(&other);
                 Err(RenderError::new(
                     format!("its role {said:?} is unknown"),
                     format!(

@@ -133,6 +133,7 @@ fn an_unknown_role_gets_an_example_that_fits_it() {
         ("Assistant", "assistant"),
         ("my_model", "assistant"),
         ("customer", "user"),
+        ("tool_response", "tool"),
         ("maid", "user"),
     ] {
         let chat = Chat(vec![("user", "1".to_owned()), (role, "2".to_owned())]);

@@ -7,13 +7,18 @@ mod values;
 
 pub(crate) use values::{value_in_json, values};
 
-use crate::config::{Oversize, SourceConfig};
+use crate::config::{Oversize, SourceConfig, SourceKind};
 use crate::source::json_path::Json;
 use crate::source::problem::Problem;
 
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Problem> {
     std::str::from_utf8(bytes).map_err(|e| {
         let offset = e.valid_up_to();
+        // Standard input, and what is in an archive or compressed: files are known before they are read.
+        if let Some(kind) = SourceKind::of_signature(bytes) {
+            let what = format!("the file looks like {kind}, not text");
+            return Problem::new(offset, what, format!("set kind = {:?}", kind.name()));
+        }
         let what = match bytes {
             [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "the text is UTF-16, and only UTF-8 is read".to_owned(),
             _ => format!("byte 0x{:02x} is not UTF-8", bytes[offset]),
