@@ -16,7 +16,8 @@ const FEW: &str = "the source comes in too few pieces that can be read by themse
 /// With fewer lanes than this, documents hardly mix, however many rows a batch has.
 const FEW_LANES: usize = 16;
 
-/// A source of fewer bytes is shuffled as a whole, within the window, unless the config splits it. Standard input has none.
+/// Of a source with fewer stored bytes nobody expects that it fills lanes, unless the config splits it. Standard input has
+/// none.
 const TINY: u64 = 4 << 10;
 
 /// How many lanes there are: if they are `auto`, as many as every source has splits for, or as the cursor has.

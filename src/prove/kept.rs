@@ -76,8 +76,7 @@ impl Kept {
         let beside = seen.beside();
         for call in messages().filter_map(|message| message["tool_calls"].as_array()).flatten() {
             kept.calls.count(has_call(call, &beside));
-            let arguments = function(call)["arguments"].as_str();
-            if let Some(json) = arguments.filter(|json| json.starts_with('{')) {
+            if let Some(json) = function(call)["arguments"].as_str() {
                 kept.arguments.count(!beside.contains(&Value::from(json).to_string()));
             }
         }

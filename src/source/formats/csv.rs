@@ -316,8 +316,8 @@ impl CsvTable {
         if fields != self.columns {
             let s = if fields == 1 { "" } else { "s" };
             let what = format!("the record has {fields} field{s}, and the header {}", self.columns);
-            let remedy = "mend the record, or say with csv = { … } how the table is written: csv = { escape = \"\\\\\" } if \
-                          \\\" is a quote within a field";
+            let remedy = "mend the record, or say how the table is written, such as csv = { escape = \"\\\\\" } if \\\" is a \
+                          quote within a field";
             return window.refuse_record(from, next, Problem::new(0, what, remedy));
         }
         match self.share() {
