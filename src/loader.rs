@@ -11,7 +11,7 @@ use futures::{Stream, StreamExt};
 
 use crate::batch::Batch;
 use crate::config::Config;
-use crate::cursor::{Cursor, Ledger};
+use crate::cursor::{Cursor, Ledger, SourceLedger};
 use crate::error::{Error, Result};
 use crate::files::Listing;
 use crate::meter::Meters;
@@ -90,8 +90,8 @@ pub struct Loader {
     /// The cursor of the last batch that was delivered.
     last: Arc<Cursor>,
     source: Source,
-    /// Whether a training stream from the start has delivered no batch yet: if it ends now, that is an error.
-    is_untouched: bool,
+    /// Whether it is a training stream from the start, without an error so far: its end tells what gave nothing.
+    is_whole: bool,
 }
 
 impl Loader {
@@ -168,6 +168,37 @@ impl Loader {
         &self.source
     }
 
+    /// Refuses a whole stream without a batch, and warns of sources that gave nothing to one with batches.
+    fn check_end(&self) -> Result<()> {
+        if Arc::ptr_eq(&self.last, &self.start) {
+            let files = match self.source.files().len() {
+                1 => "1 file".to_owned(),
+                files => format!("{files} files"),
+            };
+            let why = self.source.unlearned().unwrap_or_else(|| {
+                "all documents are blank, left out by where or a custom stage, held out, skipped, excluded or cut \
+                 off; look at source.0.paths and where, pipeline.holdout, exclude, pipeline.uneven, pipeline.last \
+                 and the log"
+                    .to_owned()
+            });
+            let problem = format!("there is no batch in {files}: {why}");
+            return Err(Error::Corpus { problem });
+        }
+        // A rank knows its own lanes alone.
+        let is_all = self.last.known_lanes().count() == self.last.lanes();
+        for (index, (name, ledger)) in self.ledger().sources.iter().enumerate() {
+            let is_wanted = self.source.settings(index).is_none_or(|settings| settings.weight != Some(0.0));
+            if is_all && is_wanted && self.source.logs() && *ledger == SourceLedger::default() {
+                tracing::warn!(
+                    source = %name,
+                    "the source gave no document: they are blank, held out, or left out by where, a sample or a custom \
+                     stage; look at its paths and settings"
+                );
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the counts and waits of every stage, and which stage the consumer waits for.
     pub fn meters(&self) -> Meters {
         self.gauge.snapshot()
@@ -211,23 +242,12 @@ impl Stream for Loader {
         let next = this.batches.poll_next_unpin(cx);
         this.gauge.polled(&next, was_full, this.batches.queued());
         match next {
-            Poll::Ready(None) if this.is_untouched => {
-                this.is_untouched = false;
-                let files = match this.source.files().len() {
-                    1 => "1 file".to_owned(),
-                    files => format!("{files} files"),
-                };
-                let why = this.source.unlearned().unwrap_or_else(|| {
-                    "all documents are blank, left out by where or a custom stage, held out, skipped, excluded or cut \
-                     off; look at source.0.paths and where, pipeline.holdout, exclude, pipeline.uneven, pipeline.last \
-                     and the log"
-                        .to_owned()
-                });
-                let problem = format!("there is no batch in {files}: {why}");
-                Poll::Ready(Some(Err(Error::Corpus { problem })))
+            Poll::Ready(None) if this.is_whole => {
+                this.is_whole = false;
+                Poll::Ready(this.check_end().err().map(Err))
             }
             Poll::Ready(next) => {
-                this.is_untouched = false;
+                this.is_whole &= next.as_ref().is_some_and(Result::is_ok);
                 if let Some(Ok(batch)) = &next {
                     this.last = batch.shared_cursor().clone();
                     this.gauge.prefetch.count(0, batch.tokens() as u64, batch.text_bytes());

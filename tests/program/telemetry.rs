@@ -491,6 +491,34 @@ fn a_measurement_is_stopped_while_its_consumer_takes_its_time() {
     }
 }
 
+#[test]
+fn a_source_that_gives_nothing_is_told_at_the_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("a.jsonl"), "{\"text\": \"one\", \"n\": 1}\n".repeat(40))
+        .expect("a file");
+    let config = directory.path().join("config.toml");
+    let source = |name: &str, more: &str| {
+        format!(
+            "[[source]]\nname = {name:?}\nkind = \"jsonl\"\nfield = \"text\"\npaths = [\"a.jsonl\"]\n{more}\n"
+        )
+    };
+    let all = source("all", "weight = 1.0");
+    let none = source("none", "weight = 1.0\nwhere = \"n > 1\"");
+    let off = source("off", "weight = 0.0");
+    let rest =
+        "[pipeline]\nepochs = 1\nlanes = 2\nseq_len = 8\nbatch_size = 2\n[tokenizer]\nkind = \"bytes\"\n";
+    std::fs::write(&config, [all, none, off, rest.to_owned()].concat()).expect("a config");
+    let mut command = millstream(&["digest", "config.toml"]);
+    let output = command.current_dir(directory.path()).output().expect("it runs");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("the source gave no document").count(), 1, "{said}");
+    assert!(
+        said.lines().any(|line| line.contains("gave no document") && line.contains("source=none")),
+        "{said}"
+    );
+}
+
 /// What `bench` says of a run over some text, on standard error.
 fn warnings(directory: &Path, more: &str) -> String {
     let config = directory.join("config.toml");
