@@ -158,18 +158,18 @@ fn check_history(names: &[String], timeline: &[(u64, Vec<u32>)], start: &Cursor)
         let (was, is) = (saved.get(batch).copied(), now.get(batch));
         if was != is {
             let say = |shares: Option<&BTreeMap<String, u32>>| {
-                shares.map_or("those before".to_owned(), |shares| {
+                shares.map_or("as before".to_owned(), |shares| {
                     let shares: Vec<String> =
                         shares.iter().map(|(name, share)| format!("{name} {share}")).collect();
                     shares.join(", ")
                 })
             };
+            let from = start.batch();
             let problem = format!(
                 "from batch {batch} on the shares were {} when the cursor was made, and are {} now; what begins before \
-                 the cursor's batch, {}, must stay as it was",
+                 the cursor's batch, {from}, must stay as it was: leave the weights, and add a change of batch {from} or later",
                 say(was),
                 say(is),
-                start.batch()
             );
             return Err(Error::config("mixture.changes", problem));
         }

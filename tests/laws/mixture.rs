@@ -237,10 +237,8 @@ fn weights_change_at_a_batch_whether_told_before_or_on_the_way() {
     let refused = |config: &Config, cursor: &Cursor| {
         block_on(open(config, Some(cursor))).expect_err("refused").to_string()
     };
-    assert!(
-        refused(&changed, before[8].cursor()).contains("from batch 6 on the shares were those before when")
-    );
-    assert!(refused(&config, whole[8].cursor()).contains("and are those before now"));
+    assert!(refused(&changed, before[8].cursor()).contains("from batch 6 on the shares were as before when"));
+    assert!(refused(&config, whole[8].cursor()).contains("and are as before now"));
     config.sources[0].weight = Some(4.0);
     assert!(
         refused(&config, before[8].cursor()).contains(
