@@ -12,7 +12,7 @@ use std::ops::Range;
 use serde::Deserialize;
 use tokenizers::utils::byte_level::char_to_byte;
 
-use super::outline::Outline;
+use super::outline::{Added, Outline};
 use super::vocabulary::Vocabulary;
 
 /// What SentencePiece writes for a space.
@@ -78,15 +78,17 @@ impl Spellings {
                 *spelled = bytes;
             }
         }
-        for token in outline.added_tokens() {
+        let prepends_space = !is_byte_level && outline.prepends_space();
+        let takes_space = |token: &Added| token.lstrip || token.rstrip;
+        let is_more = |token: &&Added| takes_space(token) || token.normalized && prepends_space;
+        for token in outline.added_tokens().iter().filter(is_more) {
             let known = vocabulary.added.iter().find(|(added, _)| *added == token.content);
             let Some(spelled) = known.and_then(|(_, id)| spelled.get_mut(*id as usize)) else { continue };
-            if token.lstrip || token.rstrip {
+            match takes_space(token) {
                 // It may stand for white space beside it, too.
-                spelled.clear();
-            } else if token.normalized && outline.prepends_space() && !is_byte_level {
+                true => spelled.clear(),
                 // It is sought with the space that is put before texts.
-                spelled.insert(0, b' ');
+                false => spelled.insert(0, b' '),
             }
         }
         let mut all = Self {
