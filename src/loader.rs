@@ -185,10 +185,12 @@ impl Loader {
             return Err(Error::Corpus { problem });
         }
         // A rank knows its own lanes alone.
-        let is_all = self.last.known_lanes().count() == self.last.lanes();
+        if !self.source.logs() || self.last.known_lanes().count() < self.last.lanes() {
+            return Ok(());
+        }
         for (index, (name, ledger)) in self.ledger().sources.iter().enumerate() {
             let is_wanted = self.source.settings(index).is_none_or(|settings| settings.weight != Some(0.0));
-            if is_all && is_wanted && self.source.logs() && *ledger == SourceLedger::default() {
+            if is_wanted && *ledger == SourceLedger::default() {
                 tracing::warn!(
                     source = %name,
                     "the source gave no document: they are blank, held out, or left out by where, a sample or a custom \

@@ -61,7 +61,7 @@ pub fn fill<T: DeserializeOwned>(values: &Value, sections: fn() -> Vec<Section>)
                 // A type without negative numbers says no more than that.
                 let is_of_type = must.ends_with("a whole number of at least 0");
                 let is_negative = value.as_i64().is_some_and(|n| n < 0);
-                let bound = keys::bound(&key, &sections()).filter(|_| is_of_type && is_negative);
+                let bound = (is_of_type && is_negative).then(|| keys::bound(&key, &sections())).flatten();
                 let must = bound.map_or(must, |bound| format!("must be {bound}"));
                 format!("{must}, not {}", shown(value))
             }
