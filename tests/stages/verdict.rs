@@ -154,6 +154,11 @@ async fn a_slow_custom_stage_is_at_fault_whether_it_awaits_or_works() {
     }
 }
 
+/// A document of a stream that counts.
+fn numbered(n: u64) -> millstream::Result<Tracked<Document>> {
+    Ok(Tracked::new(Document::new(format!("{n:0500}")), LaneCursor::after(n + 1)))
+}
+
 /// Whenever it begins on a group, its input has nothing more, and has more a moment later.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_custom_stage_that_takes_what_is_ready_is_at_fault_and_not_its_input() {
@@ -162,13 +167,13 @@ async fn a_custom_stage_that_takes_what_is_ready_is_at_fault_and_not_its_input()
     let open = async || {
         let loader = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer));
         let loader = loader.documents("pauses", |_, start| {
-            let documents = stream::iter(start.documents..100).then(|n| async move {
+            let fours = stream::iter(start.documents..100).then(|n| async move {
                 if n % 4 == 0 {
                     tokio::task::yield_now().await;
                 }
-                Ok(Tracked::new(Document::new(format!("{n:0500}")), LaneCursor::after(n + 1)))
+                n
             });
-            documents.boxed()
+            fours.map(numbered).boxed()
         });
         let loader = loader.stage("groups", |documents, _| {
             let groups = documents.ready_chunks(256).then(|group| async {
@@ -190,11 +195,11 @@ async fn a_slow_input_is_at_fault_though_a_task_of_a_custom_stage_asks_for_it() 
     let open = async || {
         let loader = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer));
         let loader = loader.documents("pauses", |_, start| {
-            let documents = stream::iter(start.documents..100).then(|n| async move {
+            let slow = stream::iter(start.documents..100).then(|n| async move {
                 tokio::time::sleep(Duration::from_millis(5)).await;
-                Ok(Tracked::new(Document::new(format!("{n:0500}")), LaneCursor::after(n + 1)))
+                n
             });
-            documents.boxed()
+            slow.map(numbered).boxed()
         });
         let loader = loader.stage("apart", |documents, _| {
             let (sender, receiver) = futures::channel::mpsc::channel(4);
