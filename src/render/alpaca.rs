@@ -10,8 +10,8 @@ pub(crate) const IS_ALPACA: [&str; 2] = ["instruction", "output"];
 
 fn message(role: &str, content: String) -> Json {
     Json::Object(vec![
-        ("role".to_owned(), Json::String(role.to_owned())),
-        ("content".to_owned(), Json::String(content)),
+        ("role".into(), Json::String(role.to_owned())),
+        ("content".into(), Json::String(content)),
     ])
 }
 

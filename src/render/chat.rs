@@ -8,7 +8,7 @@ use super::conversation::Conversation;
 use super::families::{self, of_messages};
 use super::fields::is_empty;
 use super::guard;
-use super::json::Json;
+use super::json::{Json, Key};
 use super::learn;
 use super::sentinels::{self, Owners, Place};
 use super::spellings::{Spelling, Spellings};
@@ -44,7 +44,7 @@ pub(super) struct Settings {
     /// The token that ends texts.
     pub(super) eos: Option<String>,
     /// The variables that the config sets.
-    pub(super) kwargs: Vec<(String, Json)>,
+    pub(super) kwargs: Vec<(Key, Json)>,
 }
 
 /// A template, and how turns are found in what it writes.
@@ -406,7 +406,7 @@ fn contents(conversation: &Conversation, messages: &[usize]) -> Result<Vec<Place
                 "say what stands around each turn of the assistant with chat.turn = { begin = \"...\", end = \"...\" }",
             ));
         }
-        let all = conversation.parts(message).into_iter();
+        let all = conversation.parts(message);
         let texts: Vec<_> =
             all.filter_map(|part| Some((part, conversation.content(message, part)?))).collect();
         // The assistant's turn without any text still has an end.

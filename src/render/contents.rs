@@ -90,8 +90,8 @@ pub(super) fn function_call(message: &Json) -> Result<Json, RenderError> {
     let parsed = Json::parse(text).map_err(|e| not_json("value", &e))?;
     let calls = items(parsed).into_iter().map(|call| match call.get("name") {
         Some(Json::String(_)) => Ok(Json::Object(vec![
-            ("type".to_owned(), Json::String("function".to_owned())),
-            ("function".to_owned(), call),
+            ("type".into(), Json::String("function".to_owned())),
+            ("function".into(), call),
         ])),
         _ => Err(RenderError::new(
             "its role is \"function_call\", and its value has no \"name\"".to_owned(),
@@ -100,8 +100,8 @@ pub(super) fn function_call(message: &Json) -> Result<Json, RenderError> {
     });
     let calls = Json::List(calls.collect::<Result<_, _>>()?);
     Ok(Json::Object(vec![
-        ("role".to_owned(), Json::String("assistant".to_owned())),
-        ("content".to_owned(), Json::String(String::new())),
-        ("tool_calls".to_owned(), calls),
+        ("role".into(), Json::String("assistant".to_owned())),
+        ("content".into(), Json::String(String::new())),
+        ("tool_calls".into(), calls),
     ]))
 }

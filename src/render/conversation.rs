@@ -1,7 +1,9 @@
 //! A conversation as templates know it, and what is known of its messages beside that.
 
+use std::borrow::Cow;
+
 use super::fields::is_empty;
-use super::json::Json;
+use super::json::{Json, Key};
 
 /// The fields in which messages have reasoning beside their content.
 pub(super) const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
@@ -14,7 +16,7 @@ pub(super) struct Conversation {
     pub(super) about: Vec<About>,
     pub(super) tools: Option<Vec<Json>>,
     pub(super) documents: Option<Vec<Json>>,
-    pub(super) kwargs: Vec<(String, Json)>,
+    pub(super) kwargs: Vec<(Key, Json)>,
     /// Whether the record has variables for the template.
     pub(super) has_own_kwargs: bool,
     /// The first message that may be learned from: that of a completion.
@@ -24,7 +26,7 @@ pub(super) struct Conversation {
 /// What is known of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct About {
-    pub(super) role: String,
+    pub(super) role: Cow<'static, str>,
     /// Whether it is learned from, if it says so itself.
     pub(super) learned: Option<bool>,
     /// The same of its parts; empty if its content is not a list.
@@ -48,17 +50,17 @@ impl About {
     }
 
     pub(super) fn is_tool(&self) -> bool {
-        matches!(self.role.as_str(), "tool" | "function" | "ipython")
+        matches!(&*self.role, "tool" | "function" | "ipython")
     }
 }
 
 impl Conversation {
     /// A conversation of messages that each have a role and a text.
     pub(super) fn from_texts(messages: &[(&str, &str)]) -> Self {
-        let string = |name: &str, text: &str| (name.to_owned(), Json::String(text.to_owned()));
+        let string = |name: &'static str, text: &str| (name.into(), Json::String(text.to_owned()));
         let message =
             |(role, text): &(&str, &str)| Json::Object(vec![string("role", role), string("content", text)]);
-        let about = |(role, _): &(&str, &str)| About { role: (*role).to_owned(), ..About::default() };
+        let about = |(role, _): &(&str, &str)| About { role: (*role).to_owned().into(), ..About::default() };
         Self {
             messages: messages.iter().map(message).collect(),
             about: messages.iter().map(about).collect(),
@@ -94,11 +96,9 @@ impl Conversation {
     }
 
     /// The numbers of the parts of a message's content; one `None` if it is no list.
-    pub(super) fn parts(&self, message: usize) -> Vec<Option<usize>> {
-        match self.about[message].parts.len() {
-            0 => vec![None],
-            parts => (0..parts).map(Some).collect(),
-        }
+    pub(super) fn parts(&self, message: usize) -> impl Iterator<Item = Option<usize>> + use<> {
+        let parts = self.about[message].parts.len();
+        (parts == 0).then_some(None).into_iter().chain((0..parts).map(Some))
     }
 
     /// The first field of a message that has reasoning or calls beside its content.
@@ -177,7 +177,7 @@ fn strings_mut(value: &mut Json, each: &mut impl FnMut(&mut String)) {
         Json::List(items) => items.iter_mut().for_each(|item| strings_mut(item, each)),
         Json::Object(entries) => {
             for (key, value) in entries {
-                each(key);
+                each(key.to_mut());
                 strings_mut(value, each);
             }
         }

@@ -224,9 +224,9 @@ pub(super) fn has_tools_within(markers: &Markers, render: &impl Fn(&Conversation
         r#"[{"type": "function", "id": "abcdefghi", "function": {"name": "f", "arguments": {"a": "b"}}}]"#;
     let Ok(calls) = Json::parse(call) else { return false };
     let string = |text: &str| Json::String(text.to_owned());
-    let with = |mut message: Json, more: Vec<(&str, Json)>| {
+    let with = |mut message: Json, more: Vec<(&'static str, Json)>| {
         if let Json::Object(entries) = &mut message {
-            entries.extend(more.into_iter().map(|(name, value)| (name.to_owned(), value)));
+            entries.extend(more.into_iter().map(|(name, value)| (name.into(), value)));
         }
         message
     };
@@ -250,19 +250,20 @@ fn content(words: &str, in_parts: bool) -> Json {
     match in_parts {
         false => text,
         true => Json::List(vec![Json::Object(vec![
-            ("type".to_owned(), Json::String("text".to_owned())),
-            ("text".to_owned(), text),
+            ("type".into(), Json::String("text".to_owned())),
+            ("text".into(), text),
         ])]),
     }
 }
 
 pub(super) fn message(role: &str, content: Json) -> Json {
-    Json::Object(vec![("role".to_owned(), Json::String(role.to_owned())), ("content".to_owned(), content)])
+    Json::Object(vec![("role".into(), Json::String(role.to_owned())), ("content".into(), content)])
 }
 
 /// A conversation of messages that have all that templates need.
 pub(super) fn of_messages(messages: Vec<Json>) -> Conversation {
     let role = |message: &Json| message.get("role").and_then(Json::as_str).unwrap_or_default().to_owned();
-    let about = messages.iter().map(|message| About { role: role(message), ..About::default() }).collect();
+    let about =
+        messages.iter().map(|message| About { role: role(message).into(), ..About::default() }).collect();
     Conversation { messages, about, ..Conversation::default() }
 }

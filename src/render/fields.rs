@@ -1,10 +1,10 @@
 //! The fields of records: what they are called, and what is in them.
 
 use super::RenderError;
-use super::json::Json;
+use super::json::{Json, Key};
 
 /// The fields of an object, in order.
-pub(super) type Entries = Vec<(String, Json)>;
+pub(super) type Entries = Vec<(Key, Json)>;
 
 /// What a value is, in words.
 pub(super) fn kind(value: &Json) -> &'static str {

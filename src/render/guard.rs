@@ -145,7 +145,7 @@ fn said(conversation: &Conversation, message: usize, is_wanted: bool) -> impl It
         Some(Json::List(calls)) if is_wanted => calls.len(),
         _ => 0,
     };
-    let contents = conversation.parts(message).into_iter().map(What::Content);
+    let contents = conversation.parts(message).map(What::Content);
     let all = contents.chain((0..calls).map(What::Call));
     all.map(move |what| Said { message, what })
 }

@@ -1,10 +1,41 @@
 //! JSON whose objects keep the order of their keys, which templates write out again.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+
+/// A key of an object. Those that most records have are not copied.
+pub(crate) type Key = Cow<'static, str>;
+
+/// The keys of most messages, tools and calls.
+const KEYS: [&str; 16] = [
+    "role",
+    "content",
+    "messages",
+    "from",
+    "value",
+    "conversations",
+    "type",
+    "text",
+    "tool_calls",
+    "function",
+    "name",
+    "arguments",
+    "id",
+    "tool_call_id",
+    "tools",
+    "parameters",
+];
+
+fn key(text: &str) -> Key {
+    match KEYS.into_iter().find(|key| *key == text) {
+        Some(key) => Cow::Borrowed(key),
+        None => Cow::Owned(text.to_owned()),
+    }
+}
 
 /// A JSON value. Integers are exact up to 38 digits.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,7 +48,7 @@ pub(crate) enum Json {
     String(String),
     List(Vec<Json>),
     /// Each key once, in the order of the text. Of equal keys the last value counts.
-    Object(Vec<(String, Json)>),
+    Object(Vec<(Key, Json)>),
 }
 
 impl Json {
@@ -166,16 +197,39 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
-        let mut entries: Vec<(String, Json)> = Vec::new();
-        while let Some(key) = map.next_key()? {
+        let mut entries: Vec<(Key, Json)> = Vec::new();
+        while let Some(key) = map.next_key_seed(KeySeed)? {
             entries.push((key, map.next_value_seed(self)?));
         }
         Ok(Json::Object(each_once(entries)))
     }
 }
 
+/// Reads a key.
+struct KeySeed;
+
+impl<'de> DeserializeSeed<'de> for KeySeed {
+    type Value = Key;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for KeySeed {
+    type Value = Key;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Key, E> {
+        Ok(key(text))
+    }
+}
+
 /// The entries with each key once, at the place of its first and with the value of its last.
-fn each_once(entries: Vec<(String, Json)>) -> Vec<(String, Json)> {
+fn each_once(entries: Vec<(Key, Json)>) -> Vec<(Key, Json)> {
     const FEW: usize = 12;
     let few = entries.len() <= FEW;
     if few
@@ -184,11 +238,11 @@ fn each_once(entries: Vec<(String, Json)>) -> Vec<(String, Json)> {
         return entries;
     }
     let mut places = HashMap::new();
-    let mut kept: Vec<(String, Json)> = Vec::with_capacity(entries.len());
+    let mut kept: Vec<(Key, Json)> = Vec::with_capacity(entries.len());
     for (key, value) in entries {
         match places.get(&key) {
             Some(&place) => {
-                let (_, old): &mut (String, Json) = &mut kept[place];
+                let (_, old): &mut (Key, Json) = &mut kept[place];
                 *old = value;
             }
             None => {
@@ -232,7 +286,7 @@ impl From<serde_json::Value> for Json {
             serde_json::Value::String(text) => Self::String(text),
             serde_json::Value::Array(items) => Self::List(items.into_iter().map(Self::from).collect()),
             serde_json::Value::Object(entries) => {
-                Self::Object(entries.into_iter().map(|(key, value)| (key, value.into())).collect())
+                Self::Object(entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
             }
         }
     }

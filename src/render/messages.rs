@@ -4,6 +4,7 @@
 //! `value`, Alpaca's `instruction`, `input` and `output`, and any of these with other names. Templates get one form:
 //! objects with `role` and `content`, and whatever else stands in them, in its order.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::RenderError;
@@ -11,7 +12,7 @@ use super::alpaca::{ALPACA, alpaca, with_earlier};
 use super::contents::{calls, check_content, function_call, has_choices, own_choice};
 use super::conversation::{About, Conversation, REASONING};
 use super::fields::{Entries, first_name, get, is_empty, is_null, kind, list, not_json, quoted, said, take};
-use super::json::Json;
+use super::json::{Json, Key};
 use crate::config::{ROLES, SourceConfig};
 
 /// The field of a conversation, and the one of ShareGPT.
@@ -51,7 +52,7 @@ pub(super) struct Reader {
     fields: BTreeMap<String, String>,
     roles: BTreeMap<String, String>,
     /// The variables that the config sets.
-    kwargs: Vec<(String, Json)>,
+    kwargs: Vec<(Key, Json)>,
     /// The key of the source's settings, such as `source.0`.
     key: String,
 }
@@ -62,7 +63,7 @@ impl Reader {
             let value = Json::parse(&value.to_string());
             let value = value
                 .map_err(|e| RenderError::new(format!("{key}.chat.kwargs.{name}: {e}"), "correct it"))?;
-            Ok((name.clone(), value))
+            Ok((Key::Owned(name.clone()), value))
         });
         Ok(Self {
             field: source.field.clone(),
@@ -74,7 +75,7 @@ impl Reader {
     }
 
     /// The variables that the config sets.
-    pub(super) fn kwargs(&self) -> &[(String, Json)] {
+    pub(super) fn kwargs(&self) -> &[(Key, Json)] {
         &self.kwargs
     }
 
@@ -180,7 +181,7 @@ impl Reader {
         if is_null(record, name) {
             return RenderError::new(format!("its field {name:?} is null"), "correct it");
         }
-        let names: Vec<&str> = record.iter().map(|(name, _)| name.as_str()).take(20).collect();
+        let names: Vec<&str> = record.iter().map(|(name, _)| &**name).take(20).collect();
         RenderError::new(
             format!("it has no field {name:?}, but {}", quoted(&names)),
             format!("name the field with {setting}"),
@@ -304,11 +305,13 @@ impl Reader {
         entries.retain(|(key, _)| !is_namesake(key));
         for (key, value) in &mut entries {
             if key == role_key {
-                "role".clone_into(key);
-                *value = Json::String(about.role.clone());
+                *key = Cow::Borrowed("role");
+                if value.as_str() != Some(&about.role) {
+                    *value = Json::String(about.role.clone().into_owned());
+                }
             } else if key == content_key {
                 about.parts = check_content(value, &about)?;
-                "content".clone_into(key);
+                *key = Cow::Borrowed("content");
             } else if key == "tool_calls" {
                 *value = calls(std::mem::take(value))?;
             }
@@ -334,11 +337,12 @@ impl Reader {
     }
 
     /// The role that a name stands for.
-    fn role(&self, said: &str) -> Result<String, RenderError> {
+    fn role(&self, said: &str) -> Result<Cow<'static, str>, RenderError> {
         let other = OTHER_ROLES.iter().find(|(name, _)| *name == said).map(|(_, role)| *role);
-        let known = || ROLES.contains(&said).then_some(said);
-        match self.roles.get(said).map(String::as_str).or(other).or_else(known) {
-            Some(role) => Ok(role.to_owned()),
+        let known = || ROLES.into_iter().find(|role| *role == said);
+        let own = self.roles.get(said).map(|role| Cow::Owned(role.clone()));
+        match own.or_else(|| other.or_else(known).map(Cow::Borrowed)) {
+            Some(role) => Ok(role),
             None => {
                 let name = said.to_lowercase();
                 let is_assistant = name == "ai" || LIKE_ASSISTANT.iter().any(|part| name.contains(part));

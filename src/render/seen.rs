@@ -41,8 +41,8 @@ impl Seen {
         let mut state = lock(&self.state);
         state.conversations += 1;
         for about in &conversation.about {
-            if !state.roles.contains(&about.role) {
-                state.roles.insert(about.role.clone());
+            if !state.roles.contains(&*about.role) {
+                state.roles.insert(about.role.to_string());
             }
         }
         if let Learn::Roles(named) = &self.learn

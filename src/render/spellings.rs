@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, Input, MatchKind};
+use aho_corasick::{AhoCorasick, Anchored, Input, MatchKind, StartKind};
 use memchr::memmem;
 use serde::Deserialize;
 
@@ -14,6 +14,9 @@ use crate::tokenizer::END_OF_TEXT;
 
 /// The largest `tokenizer.json`, in bytes.
 const MOST: u64 = 256 << 20;
+
+/// Up to so many spellings are compared one by one.
+const FEW: usize = 16;
 
 /// One token that a text may spell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +57,8 @@ pub(super) struct Spellings {
 struct Finder {
     /// Finds how all of them begin. To look for that first is much faster than to look for all of them.
     beginning: memmem::Finder<'static>,
+    /// Whether a search looks at one place, where the common beginning stands, or at all that follows.
+    anchored: Anchored,
     all: AhoCorasick,
 }
 
@@ -63,14 +68,19 @@ impl Spellings {
         // By length, the longest first.
         all.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
         all.dedup_by(|a, b| a.text == b.text);
-        let finder = || {
+        let finder = |beginning: &[u8]| {
             let texts = all.iter().map(|spelling| &spelling.text);
-            let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts);
-            finder.expect("the tokens of a file are far fewer than it can hold")
+            let (anchored, start) = match beginning {
+                [] => (Anchored::No, StartKind::Unanchored),
+                _ => (Anchored::Yes, StartKind::Anchored),
+            };
+            let mut builder = AhoCorasick::builder();
+            builder.match_kind(MatchKind::LeftmostLongest).start_kind(start);
+            let all = builder.build(texts).expect("the tokens of a file are far fewer than it can hold");
+            Arc::new(Finder { beginning: memmem::Finder::new(beginning).into_owned(), anchored, all })
         };
         let beginning = all.iter().map(|spelling| spelling.text.as_bytes()).reduce(common);
-        let beginning = beginning.map(|bytes| memmem::Finder::new(bytes).into_owned());
-        let finder = beginning.map(|beginning| Arc::new(Finder { beginning, all: finder() }));
+        let finder = beginning.map(finder);
         Self { all, finder }
     }
 
@@ -83,12 +93,29 @@ impl Spellings {
         let (finder, mut at) = (self.finder.as_ref()?, at);
         loop {
             at += finder.beginning.find(&text.as_bytes()[at..])?;
-            let found = finder.all.find(Input::new(text).range(at..))?;
-            let number = found.pattern().as_usize();
-            if self.all[number].is_at(text, &found.range()) {
-                return Some((found.range(), number));
+            let found = match finder.anchored {
+                // To compare a few takes less time.
+                Anchored::Yes if self.all.len() <= FEW => {
+                    let here = &text.as_bytes()[at..];
+                    let number =
+                        self.all.iter().position(|spelling| here.starts_with(spelling.text.as_bytes()));
+                    number.map(|number| (at..at + self.all[number].text.len(), number))
+                }
+                anchored => {
+                    let found = finder.all.find(Input::new(text).range(at..).anchored(anchored));
+                    found.map(|found| (found.range(), found.pattern().as_usize()))
+                }
+            };
+            match found {
+                Some((range, number)) => {
+                    if self.all[number].is_at(text, &range) {
+                        return Some((range, number));
+                    }
+                    at = range.start + 1;
+                }
+                None if finder.anchored == Anchored::Yes => at += 1,
+                None => return None,
             }
-            at = found.start() + 1;
         }
     }
 

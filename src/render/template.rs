@@ -37,18 +37,23 @@
 mod arguments;
 #[cfg(test)]
 mod bounds;
+mod calls;
 mod compare;
 mod date;
 mod filters;
 mod format;
 mod functions;
 mod methods;
+mod noted;
 mod numbers;
 mod objects;
 mod operators;
 #[cfg(test)]
 mod peer;
 mod program;
+mod recorder;
+mod shape;
+mod skeleton;
 mod source;
 mod tests;
 mod text;
@@ -59,11 +64,15 @@ use std::ops::Range;
 
 use minijinja::{Environment, Error, ErrorKind, Output, State, Value};
 
+use calls::Calls;
 pub(crate) use date::Date;
 use program::Program;
+use recorder::Recorder;
+use shape::{Placeholders, Shape};
+use skeleton::{Skeleton, Skeletons};
 
 use crate::render::RenderError;
-use crate::render::json::Json;
+use crate::render::json::{Json, Key};
 
 /// The characters around generated text while it is rendered: two that Unicode says are none.
 const MARKS: [char; 2] = ['\u{10FFFE}', '\u{10FFFF}'];
@@ -83,9 +92,13 @@ const NO_DATE: &str = "the template asks for today's date";
 /// A compiled chat template.
 pub(crate) struct Template {
     program: Program,
+    tokens: Vec<(String, String)>,
+    date: Option<Date>,
     env: Environment<'static>,
     asks_for_date: bool,
     marks_generation: bool,
+    /// `None` if conversations of one shape may become other texts for reasons that cannot be noted.
+    skeletons: Option<Skeletons>,
 }
 
 /// What a template is rendered with.
@@ -95,7 +108,7 @@ pub(crate) struct Input<'a> {
     pub(crate) tools: Option<&'a [Json]>,
     pub(crate) documents: Option<&'a [Json]>,
     /// More variables, which come before special tokens of the same name.
-    pub(crate) kwargs: &'a [(String, Json)],
+    pub(crate) kwargs: &'a [(Key, Json)],
     pub(crate) add_generation_prompt: bool,
 }
 
@@ -116,16 +129,7 @@ impl Template {
         tokens: &[(String, String)],
         date: Option<Date>,
     ) -> Result<Self, RenderError> {
-        let mut env = Environment::empty();
-        program::add_operators(&mut env);
-        filters::add(&mut env);
-        tests::add(&mut env);
-        functions::add(&mut env, date);
-        for (name, token) in tokens {
-            env.add_global(name.clone(), token.as_str());
-        }
-        env.set_formatter(write);
-        env.set_unknown_method_callback(|state, value, name, args| methods::call(state, value, name, args));
+        let mut env = environment(tokens, date, None);
         let compiled = source::prepare(source).and_then(|source| Program::compile(source, &env));
         let program = compiled.map_err(|e| RenderError {
             what: format!("the chat template cannot be read: {}", describe(&e)),
@@ -133,7 +137,12 @@ impl Template {
         })?;
         let asks_for_date = program.calls("strftime_now");
         let marks_generation = program.marks_generation();
-        Ok(Self { program, env, asks_for_date, marks_generation })
+        let is_plain = tokens.iter().all(|(_, token)| shape::plain(token).is_some());
+        let skeletons = (is_plain && !program.disturbs_skeletons()).then(Skeletons::default);
+        // For the calls of skeletons.
+        env.set_fuel(Some(skeleton::QUARTER));
+        let tokens = tokens.to_vec();
+        Ok(Self { program, tokens, date, env, asks_for_date, marks_generation, skeletons })
     }
 
     /// Whether it calls `strftime_now`. It may have its own default for a date that is not set.
@@ -147,53 +156,113 @@ impl Template {
     }
 
     pub(crate) fn render(&self, input: &Input<'_>) -> Result<TemplateText, RenderError> {
-        let bad = |what: &str| RenderError {
-            what: what.to_owned(),
-            remedy: "correct the conversation, or leave it out".to_owned(),
+        let Some(skeletons) = &self.skeletons else {
+            return self.run(input).map(|text| self.read_marks(text));
         };
-        if input.messages.is_empty() {
-            return Err(bad("the conversation has no messages"));
-        }
+        let shape = Shape::of(input);
+        let known = shape.as_ref().and_then(|shape| skeletons.fill(&self.env, shape));
+        let text = match known {
+            Some(text) => text,
+            None => {
+                let text = self.run(input)?;
+                if let Some(shape) = shape {
+                    skeletons.add(&self.env, shape, &text, |shape| self.skeleton(input, shape));
+                }
+                text
+            }
+        };
+        Ok(self.read_marks(text))
+    }
+
+    /// The text, with the marks of generation blocks.
+    fn run(&self, input: &Input<'_>) -> Result<String, RenderError> {
         let (mut fuel, mut bytes) = (FUEL, 0);
         let mut has_marks = false;
-        let mut see = |text: &str| {
+        let variables = variables(input, &mut |text: &str| {
             fuel += FUEL_PER_BYTE * (text.len() as u64 + 16);
             bytes += text.len();
             has_marks |= memchr::memchr(MARKS_BYTE, text.as_bytes()).is_some() && text.contains(MARKS);
-        };
-        let kwargs = input.kwargs.iter();
-        let mut variables: Vec<(Cow<'static, str>, Value)> =
-            kwargs.map(|(name, value)| (name.clone().into(), objects::from_json(value, &mut see))).collect();
-        let messages = input.messages.iter().map(|message| match message {
-            Json::Object(fields) => Ok(objects::message(fields, &mut see)),
-            _ => Err(bad("a message is not an object")),
-        });
-        variables.push(("messages".into(), objects::plain_list(messages.collect::<Result<_, _>>()?)));
-        for (name, list) in [("tools", input.tools), ("documents", input.documents)] {
-            let objects = list.map(|list| {
-                if !list.iter().all(|item| matches!(item, Json::Object(_))) {
-                    return Err(bad(&format!("one of the {name} is not an object")));
-                }
-                Ok(objects::plain_list(list.iter().map(|item| objects::from_json(item, &mut see)).collect()))
-            });
-            variables.push((name.into(), objects.transpose()?.unwrap_or_else(|| Value::from(()))));
-        }
-        variables.push(("add_generation_prompt".into(), Value::from(input.add_generation_prompt)));
+        })?;
         if has_marks && self.marks_generation {
             return Err(bad("the conversation has a character that is none: U+10FFFE or U+10FFFF"));
         }
         let mut env = self.env.clone();
         env.set_fuel(Some(fuel));
-        let text = self.program.run(&env, objects::variables(variables), bytes).map_err(|e| failed(&e))?;
+        let text = self.program.run(&env, variables, bytes).map_err(|e| failed(&e))?;
         if text.len() > MOST_BYTES {
             return Err(failed(&Error::from(ErrorKind::OutOfFuel)));
         }
-        Ok(if self.marks_generation {
-            without_marks(text)
-        } else {
-            TemplateText { text, generated: Vec::new() }
-        })
+        Ok(text)
     }
+
+    /// The skeleton of a conversation's shape, if there is one.
+    fn skeleton(&self, input: &Input<'_>, shape: &Shape<'_>) -> Option<Skeleton> {
+        let mut placeholders = Placeholders::default();
+        let messages: Vec<Json> = input.messages.iter().map(|message| placeholders.put(message)).collect();
+        let put = |(name, value): &(Key, Json)| (name.clone(), placeholders.put(value));
+        let kwargs: Vec<(Key, Json)> = input.kwargs.iter().map(put).collect();
+        let input = Input { messages: &messages, kwargs: &kwargs, ..*input };
+        let recorder = Recorder::new(&shape.texts);
+        let mut env = environment(&self.tokens, self.date, Some(recorder.clone()));
+        env.set_fuel(Some(skeleton::QUARTER));
+        let variables = variables(&input, &mut |_: &str| ()).ok()?;
+        recorder.skeleton(self.program.run(&env, variables, 0).ok()?)
+    }
+
+    fn read_marks(&self, text: String) -> TemplateText {
+        match self.marks_generation {
+            true => without_marks(text),
+            false => TemplateText { text, generated: Vec::new() },
+        }
+    }
+}
+
+/// What a template can call, and the special tokens.
+fn environment(
+    tokens: &[(String, String)],
+    date: Option<Date>,
+    recorder: Option<Recorder>,
+) -> Environment<'static> {
+    let mut calls = Calls::new(recorder);
+    program::add_operators(&mut calls);
+    filters::add(&mut calls);
+    tests::add(&mut calls);
+    functions::add(&mut calls, date);
+    let mut env = calls.into_env();
+    for (name, token) in tokens {
+        env.add_global(name.clone(), token.as_str());
+    }
+    env
+}
+
+/// The variables of a rendering. `see` is shown every string.
+fn variables(input: &Input<'_>, see: &mut impl FnMut(&str)) -> Result<Value, RenderError> {
+    if input.messages.is_empty() {
+        return Err(bad("the conversation has no messages"));
+    }
+    let kwargs = input.kwargs.iter();
+    let mut variables: Vec<(Cow<'static, str>, Value)> =
+        kwargs.map(|(name, value)| (name.clone(), objects::from_json(value, see))).collect();
+    let messages = input.messages.iter().map(|message| match message {
+        Json::Object(fields) => Ok(objects::message(fields, see)),
+        _ => Err(bad("a message is not an object")),
+    });
+    variables.push(("messages".into(), objects::plain_list(messages.collect::<Result<_, _>>()?)));
+    for (name, list) in [("tools", input.tools), ("documents", input.documents)] {
+        let objects = list.map(|list| {
+            if !list.iter().all(|item| matches!(item, Json::Object(_))) {
+                return Err(bad(&format!("one of the {name} is not an object")));
+            }
+            Ok(objects::plain_list(list.iter().map(|item| objects::from_json(item, see)).collect()))
+        });
+        variables.push((name.into(), objects.transpose()?.unwrap_or_else(|| Value::from(()))));
+    }
+    variables.push(("add_generation_prompt".into(), Value::from(input.add_generation_prompt)));
+    Ok(objects::variables(variables))
+}
+
+fn bad(what: &str) -> RenderError {
+    RenderError { what: what.to_owned(), remedy: "correct the conversation, or leave it out".to_owned() }
 }
 
 impl fmt::Debug for Template {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::bounded;
 use crate::error::{Error, Result};
-use crate::render::json::Json;
+use crate::render::json::{self, Json};
 use crate::store::local;
 
 const TEMPLATE: &str = "chat_template.jinja";
@@ -116,7 +116,7 @@ fn named(path: &Path, json: &Json) -> Result<Vec<(String, String)>> {
                 let Some(source) = source.as_str() else {
                     return Err(broken(path, format!("`{KEY}.{name}` must be a string")));
                 };
-                put(&mut templates, name.clone(), source.to_owned());
+                put(&mut templates, name.to_string(), source.to_owned());
             }
         }
         Some(_) => {
@@ -143,7 +143,7 @@ fn tokens(config: &Json, map: &Json, pad: impl FnOnce() -> Option<String>) -> Ve
     // A config that describes the added tokens has all that the map has.
     let map = if config.get("added_tokens_decoder").is_some() { &none } else { map };
     let is_named = |name: &str| NAMED.contains(&name);
-    let is_late = |(name, value): &&(String, Json)| !is_named(name) && value.as_str().is_some();
+    let is_late = |(name, value): &&(json::Key, Json)| !is_named(name) && value.as_str().is_some();
     let extra =
         [config, map].into_iter().filter_map(|json| json.get("extra_special_tokens")).flat_map(entries);
     let of = |json| entries(json).iter().filter(|entry| entry.0.ends_with("_token"));
@@ -154,7 +154,7 @@ fn tokens(config: &Json, map: &Json, pad: impl FnOnce() -> Option<String>) -> Ve
         // The last one counts, and a null is none.
         tokens.retain(|(known, _)| known != name);
         let spelling = value.as_str().or_else(|| value.get("content")?.as_str());
-        tokens.extend(spelling.map(|spelling| (name.clone(), spelling.to_owned())));
+        tokens.extend(spelling.map(|spelling| (name.to_string(), spelling.to_owned())));
     }
     if config.get(PAD).or(map.get(PAD)).is_none() {
         tokens.extend(pad().map(|token| (PAD.to_owned(), token)));
@@ -162,7 +162,7 @@ fn tokens(config: &Json, map: &Json, pad: impl FnOnce() -> Option<String>) -> Ve
     tokens
 }
 
-fn entries(json: &Json) -> &[(String, Json)] {
+fn entries(json: &Json) -> &[(json::Key, Json)] {
     if let Json::Object(entries) = json { entries } else { &[] }
 }
 

@@ -18,9 +18,12 @@ pub(super) fn split(args: &[Value]) -> (&[Value], Vec<(String, Value)>) {
     }
 }
 
+/// The most parameters of a function.
+const MOST: usize = 5;
+
 /// The arguments of a call, in the order of the parameters. One that is missing reads as undefined.
 #[derive(Debug)]
-pub(super) struct Args(Vec<Option<Value>>);
+pub(super) struct Args([Option<Value>; MOST]);
 
 impl Args {
     /// Binds arguments to the parameters `names` of `function`, of which the first `required` must be there. A parameter
@@ -39,7 +42,7 @@ impl Args {
                 placed.len()
             ));
         }
-        let mut bound: Vec<Option<Value>> = (0..names.len()).map(|i| placed.get(i).cloned()).collect();
+        let mut bound: [Option<Value>; MOST] = std::array::from_fn(|place| placed.get(place).cloned());
         for (name, value) in named {
             match names.iter().position(|known| *known == name) {
                 Some(place) if bound[place].is_none() => bound[place] = Some(value),

@@ -1,10 +1,10 @@
 //! The filters of Jinja that chat templates use.
 
 use indexmap::IndexMap;
-use minijinja::value::{Rest, ValueOrKwargs};
-use minijinja::{Environment, Error, ErrorKind, State, Value};
+use minijinja::{Error, ErrorKind, State, Value};
 
 use super::arguments::{Args, int, split, text as text_of};
+use super::calls::Calls;
 use super::numbers::{Number, from_int};
 use super::objects::{Kind, Seq, check_key, dict, items, places, seq, type_name};
 use super::text::{self, Style, string};
@@ -63,15 +63,11 @@ const FILTERS: [(&str, usize, &[&str], Filter); 27] = [
     ("upper", 1, &["s"], |state, args| method(state, args, "upper")),
 ];
 
-pub(super) fn add(env: &mut Environment<'_>) {
+pub(super) fn add(calls: &mut Calls) {
     for (name, required, names, filter) in FILTERS {
-        env.add_filter(name, move |state: &State<'_, '_>, args: Rest<ValueOrKwargs>| {
-            filter(state, &Args::bind(name, required, names, &args.into_values())?)
-        });
+        calls.filter(name, move |state, args| filter(state, &Args::bind(name, required, names, args)?));
     }
-    env.add_filter("map", |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
-        map(state, &args.into_values())
-    });
+    calls.filter_of_filters("map", map);
     let choices = [
         ("select", false, true),
         ("reject", false, false),
@@ -79,9 +75,7 @@ pub(super) fn add(env: &mut Environment<'_>) {
         ("rejectattr", true, false),
     ];
     for (name, by_attribute, keep) in choices {
-        env.add_filter(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
-            choose(state, &args.into_values(), by_attribute, keep)
-        });
+        calls.filter_of_filters(name, move |state, args| choose(state, args, by_attribute, keep));
     }
 }
 

@@ -1,15 +1,15 @@
 //! The functions that a template can call.
 
-use minijinja::value::{Rest, ValueOrKwargs};
-use minijinja::{Environment, Error, State, Value};
+use minijinja::{Error, State, Value};
 
 use super::arguments::{Args, int, split, text};
+use super::calls::Calls;
 use super::date::Date;
 use super::objects::{Dict, Kind, Namespace, Seq, dict};
 use super::text::string;
 use super::{NO_DATE, REFUSED, fail};
 
-pub(super) fn add(env: &mut Environment<'_>, date: Option<Date>) {
+pub(super) fn add(calls: &mut Calls, date: Option<Date>) {
     type Call = fn(&State, &[Value]) -> Result<Value, Error>;
     let functions: [(&str, Call); 4] = [
         ("dict", |state, args| Dict::make(state, entries(args)?)),
@@ -25,13 +25,14 @@ pub(super) fn add(env: &mut Environment<'_>, date: Option<Date>) {
         ("range", range),
     ];
     for (name, function) in functions {
-        env.add_function(name, move |state: &State<'_, '_>, args: Rest<ValueOrKwargs>| {
-            function(state, &args.into_values())
-        });
+        calls.function(name, function);
     }
-    env.add_function("strftime_now", move |format: &str| match date {
-        Some(date) => date.strftime(format),
-        None => fail(NO_DATE),
+    calls.function("strftime_now", move |_, args| {
+        let args = Args::bind("strftime_now", 1, &[""], args)?;
+        match date {
+            Some(date) => date.strftime(text(&args[0])?).map(Value::from),
+            None => fail(NO_DATE),
+        }
     });
 }
 

@@ -100,6 +100,8 @@ pub(super) fn call(state: &State, value: &Value, name: &str, args: &[Value]) -> 
             state.consume_fuel(text.len() as u64 / 64)?;
             room(state, text.len().saturating_mul(16))?;
             match name {
+                // Most texts have nothing to strip.
+                "strip" | "lstrip" | "rstrip" if args.is_empty() && !has_ends(text) => Ok(value.clone()),
                 "format" => format::braces(state, text, args).map(Value::from),
                 _ => choose(&OF_STRINGS, state, text, name, args),
             }
@@ -171,6 +173,12 @@ fn most(args: &Args) -> Result<usize, Error> {
 /// Whether Python takes the character for white space: as Unicode does, and the four separators of ASCII.
 pub(super) fn is_space(char: char) -> bool {
     char.is_whitespace() || matches!(char, '\u{1c}'..='\u{1f}')
+}
+
+/// Whether white space, or a mark of generated text, is at an end of the text.
+fn has_ends(text: &str) -> bool {
+    let goes = |char: char| is_space(char) || MARKS.contains(&char);
+    text.starts_with(goes) || text.ends_with(goes)
 }
 
 /// The text without `chars`, or without white space, at its start and its end. Marks of generated text are looked

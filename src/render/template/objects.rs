@@ -11,7 +11,7 @@ use minijinja::value::{DynObject, Enumerator, Object, ObjectRepr, ValueKind};
 use minijinja::{Error, State, Value};
 
 use super::{fail, room};
-use crate::render::json::Json;
+use crate::render::json::{Json, Key};
 use crate::threads::lock;
 
 /// The methods of a dict that a template may call. As attributes they hide its entries.
@@ -320,14 +320,14 @@ pub(super) fn from_json(json: &Json, see: &mut impl FnMut(&str)) -> Value {
 }
 
 fn entries(
-    object: &[(String, Json)],
+    object: &[(Key, Json)],
     is_kept: impl Fn(&Json) -> bool,
     see: &mut impl FnMut(&str),
 ) -> IndexMap<Value, Value> {
     let mut entries = IndexMap::with_capacity_and_hasher(object.len(), Default::default());
     for (key, value) in object.iter().filter(|(_, value)| is_kept(value)) {
         see(key);
-        entries.insert(Value::from(key.as_str()), from_json(value, see));
+        entries.insert(Value::from(&**key), from_json(value, see));
     }
     entries
 }
@@ -337,7 +337,7 @@ const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
 /// A message as the reference passes it to a template: without fields that are null, and with its reasoning under the
 /// names that templates read.
-pub(super) fn message(fields: &[(String, Json)], see: &mut impl FnMut(&str)) -> Value {
+pub(super) fn message(fields: &[(Key, Json)], see: &mut impl FnMut(&str)) -> Value {
     let mut entries = entries(fields, |value| *value != Json::Null, see);
     let is_reasoning = |name: &&&str| fields.iter().any(|(key, _)| key == **name);
     let names = REASONING.iter().filter(is_reasoning);

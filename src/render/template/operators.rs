@@ -9,6 +9,13 @@ use super::{compare, fail, format, room, text};
 
 type Operator = fn(&State, &[Value]) -> Result<Value, Error>;
 
+/// The filter whose blocks are the generation blocks: it puts marks around their text.
+pub(super) const GENERATION: &str = "_generation_";
+/// Whether an argument of a macro is missing. The machine takes white space and such signs out of a template's names.
+pub(super) const MISSING: &str = "missing!";
+/// Makes a macro of one of minijinja's.
+pub(super) const MACRO: &str = "macro!";
+
 /// The operators, by names that are no filters of a template.
 pub(super) const OPERATORS: [(&str, Operator); 18] = [
     ("+", |state, args| add(state, &args[0], &args[1])),

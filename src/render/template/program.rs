@@ -14,13 +14,11 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Object, ObjectRepr};
 use minijinja::{AutoEscape, Environment, Error, State, Value};
 
-use super::arguments::split;
+use super::arguments::{split, text};
+use super::calls::Calls;
 use super::objects::{Dict, Kind, Seq};
-use super::operators::{OPERATORS, constant};
-use super::{MARKS, fail, room};
-
-/// The filter whose blocks are the generation blocks: it puts marks around their text.
-pub(super) const GENERATION: &str = "_generation_";
+use super::operators::{GENERATION, MACRO, MISSING, OPERATORS, constant};
+use super::{MARKS, fail, room, shape};
 
 /// The stack of the thread that compiles, for the machine's parser recurs. Little of it is ever touched.
 const STACK: usize = 256 << 20;
@@ -66,6 +64,16 @@ impl Program {
     pub(super) fn marks_generation(&self) -> bool {
         all(self.borrow_dependent(), 0)
             .any(|instruction| matches!(instruction, Instruction::ApplyFilter(GENERATION, ..)))
+    }
+
+    /// Whether no skeleton can be made: `*` before an argument makes the machine read a text, or the source may spell a
+    /// placeholder.
+    pub(super) fn disturbs_skeletons(&self) -> bool {
+        let source = self.borrow_owner();
+        all(self.borrow_dependent(), 0).any(|instruction| matches!(instruction, Instruction::UnpackLists(_)))
+            || shape::plain(source).is_none()
+            // Half of a character beyond the first plane.
+            || source.to_ascii_lowercase().contains("\\ud")
     }
 
     /// Whether the template calls a function.
@@ -348,24 +356,24 @@ impl Object for Macro {
     }
 }
 
-// More names that no template can write. The machine takes white space out of them.
-const MISSING: &str = "missing!";
-const MACRO: &str = "macro!";
-
-pub(super) fn add_operators(env: &mut Environment<'_>) {
+pub(super) fn add_operators(calls: &mut Calls) {
     for (name, operator) in OPERATORS {
-        env.add_filter(name, move |state: &State<'_, '_>, args: &[Value]| operator(state, args));
+        calls.operator(name, operator);
     }
-    env.add_filter(MISSING, |value: &Value| value.downcast_object_ref::<Missing>().is_some());
-    env.add_filter(MACRO, |inner: &Value, defaults: usize, hidden: usize| -> Result<Value, Error> {
+    calls.operator(MISSING, |_, args| Ok(Value::from(args[0].downcast_object_ref::<Missing>().is_some())));
+    calls.operator(MACRO, |_, args| {
+        let [inner, defaults, hidden] = args else { return fail("a macro has three parts") };
+        let [defaults, hidden] = [defaults, hidden].map(|count| count.as_usize().unwrap_or(0));
         let names = inner.get_attr("arguments")?;
         let mut names: Vec<String> =
             names.try_iter()?.filter_map(|name| Some(name.as_str()?.to_owned())).collect();
         let hidden = names.split_off(names.len() - hidden);
         Ok(Value::from_object(Macro { inner: inner.clone(), names, hidden, defaults }))
     });
-    env.add_filter(GENERATION, |state: &State<'_, '_>, text: &str| -> Result<String, Error> {
+    calls.operator(GENERATION, |state, args| {
+        let text = text(&args[0])?;
         room(state, text.len())?;
-        Ok([MARKS[0].encode_utf8(&mut [0; 4]), text, MARKS[1].encode_utf8(&mut [0; 4])].concat())
+        let marked = [MARKS[0].encode_utf8(&mut [0; 4]), text, MARKS[1].encode_utf8(&mut [0; 4])].concat();
+        Ok(Value::from(marked))
     });
 }

@@ -5,7 +5,7 @@
 
 use minijinja::Error;
 
-use super::program::GENERATION;
+use super::operators::GENERATION;
 use super::{MARKS, fail};
 
 /// The longest template, in bytes. Those of real models have 40 KB.

@@ -1,9 +1,10 @@
 //! The tests of Jinja.
 
-use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
-use minijinja::{Environment, Error, State, Value};
+use minijinja::value::ValueKind;
+use minijinja::{Error, State, Value};
 
 use super::arguments::int;
+use super::calls::Calls;
 use super::compare::{contains, equal, ordered};
 use super::fail;
 use super::objects::{dict, places, seq};
@@ -46,14 +47,13 @@ const TESTS: [(&str, usize, Test); 31] = [
 ];
 
 /// Adds the tests to an environment.
-pub(super) fn add(env: &mut Environment<'_>) {
+pub(super) fn add(calls: &mut Calls) {
     for (name, count, test) in TESTS {
-        env.add_test(name, move |state: &State<'_, '_>, args: Rest<ValueOrKwargs>| {
-            let args = args.into_values();
+        calls.test(name, move |state, args| {
             if args.len() != 1 + count || args.iter().any(Value::is_kwargs) {
                 return fail(format!("the test `{name}` takes {count} arguments"));
             }
-            test(state, &args)
+            test(state, args)
         });
     }
 }
