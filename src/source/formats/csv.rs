@@ -15,7 +15,6 @@ use super::records::{Records, Stop, small_layout, take_each};
 use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, write_text};
 use crate::config::{CsvConfig, SampleConfig, SourceConfig};
 use crate::error::{Error, Result};
-use crate::segment::Boundary;
 use crate::source::carried::{FieldValue, Metadata, is_partition};
 use crate::source::content::{Content, packed};
 use crate::source::excerpt::{excerpt, listed};
@@ -97,7 +96,7 @@ impl Csv {
             chunks: Chunks::new(Content::open_text(stored, self.zstd_window)?),
             scratch: vec![0; SCRATCH_BYTES],
             columns: 0,
-            record: Boundary::default(),
+            record: 0,
             held: Vec::new(),
             document: 0,
             weight: None,
@@ -166,8 +165,8 @@ struct CsvTable {
     chunks: Chunks,
     scratch: Vec<u8>,
     columns: usize,
-    /// The place of the current record, and how many line ends of blank lines come before its first field.
-    record: Boundary,
+    /// The place of the current record.
+    record: u64,
     /// The columns that are read, those of the document first, and their fields in the current record.
     held: Vec<NamedField>,
     /// How many of them are the document's.
@@ -211,7 +210,7 @@ impl Field {
 
 /// The thing at a place.
 enum Next {
-    /// A record: the number of its fields, and the place where it ends.
+    /// A record: the number of its fields, and the place where the next one begins.
     Record(usize, u64),
     End,
     /// The record cannot be read.
@@ -240,7 +239,7 @@ impl CsvTable {
                 Err(Error::Corpus { problem }.into())
             }
             Next::Broken(problem) => {
-                Err(Problem { offset: problem.offset + from as usize, ..problem }.into())
+                Err(Problem { offset: problem.offset + self.record as usize, ..problem }.into())
             }
         }
     }
@@ -262,8 +261,8 @@ impl CsvTable {
     /// number of its column and the bound on what may be held.
     fn walk(&mut self, from: u64, mut see: impl FnMut(usize, &[u8], usize)) -> Result<Next> {
         self.reader.reset();
-        let (begin, lines) = self.after_blank_lines(from)?;
-        self.record = Boundary { byte: from, line: lines };
+        let begin = self.after_line_ends(from)?;
+        self.record = begin;
         let (mut at, mut column, mut field) = (begin, 0, begin);
         loop {
             let input = self.chunks.from(at)?;
@@ -280,7 +279,7 @@ impl CsvTable {
                 // cannot be asked: csv-core 0.1 copies only half of it.)
                 return Ok(match self.reader.read_field(&[self.csv.delimiter], &mut self.scratch).0 {
                     ReadFieldResult::InputEmpty => {
-                        Next::Broken(unclosed((field - from) as usize, at - field))
+                        Next::Broken(unclosed((field - begin) as usize, at - field))
                     }
                     _ => Next::Record(column + 1, at),
                 });
@@ -291,23 +290,20 @@ impl CsvTable {
             match found {
                 ReadFieldResult::InputEmpty | ReadFieldResult::OutputFull => {}
                 ReadFieldResult::Field { record_end: false } => (column, field) = (column + 1, at),
-                ReadFieldResult::Field { record_end: true } => return Ok(Next::Record(column + 1, at)),
+                ReadFieldResult::Field { record_end: true } => {
+                    return Ok(Next::Record(column + 1, self.after_line_ends(at)?));
+                }
                 ReadFieldResult::End => return Ok(Next::End),
             }
         }
     }
 
-    /// The end of the blank lines from `from` on, and how many line ends they have.
-    fn after_blank_lines(&mut self, from: u64) -> Result<(u64, u64)> {
-        let (mut at, mut lines) = (from, 0);
-        loop {
-            match self.chunks.from(at)?.first() {
-                Some(b'\n') => lines += 1,
-                Some(b'\r') => {}
-                _ => return Ok((at, lines)),
-            }
-            at += 1;
+    /// The end of the line ends from `from` on: the rest of one, and blank lines.
+    fn after_line_ends(&mut self, mut from: u64) -> Result<u64> {
+        while let Some(b'\n' | b'\r') = self.chunks.from(from)?.first() {
+            from += 1;
         }
+        Ok(from)
     }
 
     /// Appends the record that was read, which has `fields` fields. The next one begins at `next`.

@@ -280,9 +280,13 @@ fn a_header_whose_quote_is_never_closed_is_bad_input() {
 fn records_are_on_the_lines_that_they_begin_on() {
     for end in ["\n", "\r\n"] {
         let table = ["id,text", "1,one", "", "2,\"two", "more\"", "3,three", ""].join(end);
-        let corpus = Corpus::new([("table", table)]);
+        let corpus = Corpus::new([("table", &table)]);
         let config = config(&corpus, ',');
         assert_eq!(run(lines_of(&config)), [2, 4, 6], "{end:?}");
+        let documents = run(async { all(open(&config).await.documents(&LaneCursor::default())).await });
+        let begins = ["1,one", "2,\"two", "3,three"].map(|record| table.find(record).map(|at| at as u64));
+        let bytes = documents.iter().map(|document| Some(document.position.byte));
+        assert_eq!(bytes.collect::<Vec<_>>(), begins, "{end:?}");
     }
 }
 
