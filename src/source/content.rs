@@ -192,10 +192,20 @@ pub(crate) fn codec(stored: &dyn Stored) -> Result<(DetectedCodec, u64)> {
 pub(crate) fn text_codec(stored: &dyn Stored) -> Result<(DetectedCodec, u64)> {
     let mut head = [0; HEAD_BYTES];
     let head = read_head(stored, &mut head)?;
-    match SourceKind::of_signature(head).filter(|_| !is_text(head)) {
+    let signed = SourceKind::of_signature(head).filter(|_| !is_text(head));
+    let found = find_codec(stored, head)?;
+    let is_tar = matches!(found.0, DetectedCodec::Packed(_)) && is_named_tar(stored.path());
+    match signed.or(is_tar.then_some(SourceKind::Tar)) {
         Some(kind) => Ok((DetectedCodec::Unread(UnreadKind::Kind(kind.name())), 0)),
-        None => find_codec(stored, head),
+        None => Ok(found),
     }
+}
+
+/// Whether the name of a compressed file says that it is an archive, such as `a.tar.gz` or `a.tgz`.
+fn is_named_tar(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    let endings = name.split_once('.').map_or("", |(_, endings)| endings);
+    endings.rsplit('.').take(2).any(|ending| SourceKind::Tar.extensions().contains(&ending))
 }
 
 fn read_head<'h>(stored: &dyn Stored, head: &'h mut [u8; HEAD_BYTES]) -> Result<&'h [u8]> {

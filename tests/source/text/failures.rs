@@ -98,6 +98,7 @@ fn what_is_not_read_is_named_as_what_it_is() {
         ("a.jsonl", b"PAR1\n\x15\0".to_vec(), "looks like parquet", "kind = \"parquet\""),
         ("a", b"ARROW1\0\0\xff\n".to_vec(), "looks like arrow", "kind = \"arrow\""),
         ("a.txt", [&[b'\n'; 257][..], b"ustar\0"].concat(), "looks like tar", "kind = \"tar\""),
+        ("a.tar.gz", b"\x1f\x8b\x08\0".to_vec(), "looks like tar", "kind = \"tar\""),
         ("a.lzma", b"\x5d\0\0\x80\0\xff\xff".to_vec(), "lzma", "unpack it"),
     ];
     for (name, bytes, what, remedy) in cases {
