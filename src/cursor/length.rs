@@ -21,7 +21,7 @@ pub(crate) struct Length {
 
 /// A length as it is written: the rounds, or where to count from.
 #[derive(Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the length of a source")]
 pub(super) struct Form {
     of: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -47,7 +47,7 @@ pub struct Cursor {
 
 /// A cursor as it is written. Reading one checks all that the rest of the code relies on.
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a cursor")]
 struct Form {
     version: u32,
     batch: u64,

@@ -64,17 +64,16 @@ pub fn code_in(said: &str) -> Option<i32> {
 fn remedy(path: &Path, kind: ErrorKind, code: Option<i32>) -> Option<String> {
     Some(match (kind, code) {
         (ErrorKind::StorageFull, _) if disk::lacks_inodes(path) => {
-            "no more files can be made on this disk, which has space but no inodes left; remove files there, then run it \
-             again"
+            "no more files can be made on this disk, which has space but no inodes left; remove files there, then resume or run it again"
                 .to_owned()
         }
         (ErrorKind::StorageFull, _) => {
             let left =
                 disk::free(path).map_or_else(String::new, |free| format!(" ({} left)", ByteSize(free)));
-            format!("the disk is full{left}; make room there, then run it again")
+            format!("the disk is full{left}; make room there, then resume or run it again")
         }
         (ErrorKind::QuotaExceeded, _) => {
-            "your quota on this disk is used up; make room there, then run it again".to_owned()
+            "your quota on this disk is used up; make room there, then resume or run it again".to_owned()
         }
         (ErrorKind::FileTooLarge, _) => match limit::file_length() {
             Some(most) => {

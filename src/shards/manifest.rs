@@ -88,11 +88,14 @@ impl Manifest {
                 path.display()
             ),
         };
-        let text = place.read(MANIFEST, MOST_BYTES)?.ok_or_else(|| Error::Corpus {
-            problem: format!(
-                "{}: there is no manifest of token shards; name a directory of prepared shards",
-                path.display()
-            ),
+        let text = place.read(MANIFEST, MOST_BYTES)?.ok_or_else(|| {
+            let (place, what) = match place {
+                ShardPlace::Directory(directory) if !directory.exists() => (directory, "no such directory"),
+                _ => (&path, "no manifest of token shards"),
+            };
+            let problem =
+                format!("{}: there is {what}; name a directory of prepared shards", place.display());
+            Error::Corpus { problem }
         })?;
         let manifest: Self = serde_json::from_slice(&text).map_err(|e| refuse(e.to_string()))?;
         if manifest.format != FORMAT {

@@ -96,7 +96,7 @@ fn a_full_disk_says_where_and_what_is_left() {
         let last = last_words(&run(options, arguments).expect("it runs"));
         assert!(last.starts_with(&format!("error: {place}/")), "{last}");
         assert!(last.contains(": cannot ") && last.contains(": the disk is full ("), "{last}");
-        assert!(last.ends_with(" left); make room there, then run it again"), "{last}");
+        assert!(last.ends_with(" left); make room there, then resume or run it again"), "{last}");
     }
     // The root directory has the only inode, and the run directory or the first shard the last one.
     for inodes in [1, 2] {

@@ -137,7 +137,7 @@ fn one_that_is_not_whole_is_refused() {
     let none = directory.path().join("none*");
     assert!(refused(&[&none]).starts_with("no directory matches"), "{}", refused(&[&none]));
     let absent = directory.path().join("absent");
-    assert!(refused(&[&absent]).contains("there is no manifest of token shards"), "{}", refused(&[&absent]));
+    assert!(refused(&[&absent]).contains("absent: there is no such directory"), "{}", refused(&[&absent]));
 }
 
 #[test]
