@@ -64,7 +64,8 @@ pub fn code_in(said: &str) -> Option<i32> {
 fn remedy(path: &Path, kind: ErrorKind, code: Option<i32>) -> Option<String> {
     Some(match (kind, code) {
         (ErrorKind::StorageFull, _) if disk::lacks_inodes(path) => {
-            "no more files can be made on this disk, which has space but no inodes left; remove files there, then resume or run it again"
+            "no more files can be made on this disk, which has space but no inodes left; remove files there, then \
+             resume or run it again"
                 .to_owned()
         }
         (ErrorKind::StorageFull, _) => {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, Anchored, Input, MatchKind, StartKind};
+use aho_corasick::{AhoCorasick, Anchored, Input, Match, MatchKind, StartKind};
 use memchr::memmem;
 use serde::Deserialize;
 
@@ -57,9 +57,18 @@ pub(super) struct Spellings {
 struct Finder {
     /// Finds how all of them begin. To look for that first is much faster than to look for all of them.
     beginning: memmem::Finder<'static>,
-    /// Whether a search looks at one place, where the common beginning stands, or at all that follows.
-    anchored: Anchored,
-    all: AhoCorasick,
+    search: Search,
+}
+
+/// How spellings are looked up.
+#[derive(Debug)]
+enum Search {
+    /// They are few: each is compared where their beginning stands.
+    Few,
+    /// All at once, where their beginning stands.
+    AtBeginning(AhoCorasick),
+    /// They have no common beginning, and are looked for in all that follows.
+    Anywhere(AhoCorasick),
 }
 
 impl Spellings {
@@ -70,14 +79,17 @@ impl Spellings {
         all.dedup_by(|a, b| a.text == b.text);
         let finder = |beginning: &[u8]| {
             let texts = all.iter().map(|spelling| &spelling.text);
-            let (anchored, start) = match beginning {
-                [] => (Anchored::No, StartKind::Unanchored),
-                _ => (Anchored::Yes, StartKind::Anchored),
+            let search = |start| {
+                let mut builder = AhoCorasick::builder();
+                builder.match_kind(MatchKind::LeftmostLongest).start_kind(start);
+                builder.build(texts).expect("the tokens of a file are far fewer than it can hold")
             };
-            let mut builder = AhoCorasick::builder();
-            builder.match_kind(MatchKind::LeftmostLongest).start_kind(start);
-            let all = builder.build(texts).expect("the tokens of a file are far fewer than it can hold");
-            Arc::new(Finder { beginning: memmem::Finder::new(beginning).into_owned(), anchored, all })
+            let search = match beginning {
+                [] => Search::Anywhere(search(StartKind::Unanchored)),
+                _ if all.len() <= FEW => Search::Few,
+                _ => Search::AtBeginning(search(StartKind::Anchored)),
+            };
+            Arc::new(Finder { beginning: memmem::Finder::new(beginning).into_owned(), search })
         };
         let beginning = all.iter().map(|spelling| spelling.text.as_bytes()).reduce(common);
         let finder = beginning.map(finder);
@@ -91,31 +103,28 @@ impl Spellings {
     /// The next spelling from `at` on, and its number.
     pub(super) fn next(&self, text: &str, at: usize) -> Option<(Range<usize>, usize)> {
         let (finder, mut at) = (self.finder.as_ref()?, at);
+        let place = |found: Match| (found.range(), found.pattern().as_usize());
         loop {
             at += finder.beginning.find(&text.as_bytes()[at..])?;
-            let found = match finder.anchored {
-                // To compare a few takes less time.
-                Anchored::Yes if self.all.len() <= FEW => {
+            let rest = Input::new(text).range(at..);
+            let found = match &finder.search {
+                Search::Few => {
                     let here = &text.as_bytes()[at..];
                     let number =
                         self.all.iter().position(|spelling| here.starts_with(spelling.text.as_bytes()));
                     number.map(|number| (at..at + self.all[number].text.len(), number))
                 }
-                anchored => {
-                    let found = finder.all.find(Input::new(text).range(at..).anchored(anchored));
-                    found.map(|found| (found.range(), found.pattern().as_usize()))
-                }
+                Search::AtBeginning(all) => all.find(rest.anchored(Anchored::Yes)).map(place),
+                Search::Anywhere(all) => Some(place(all.find(rest)?)),
             };
-            match found {
-                Some((range, number)) => {
-                    if self.all[number].is_at(text, &range) {
-                        return Some((range, number));
-                    }
-                    at = range.start + 1;
-                }
-                None if finder.anchored == Anchored::Yes => at += 1,
-                None => return None,
+            let Some((range, number)) = found else {
+                at += 1;
+                continue;
+            };
+            if self.all[number].is_at(text, &range) {
+                return Some((range, number));
             }
+            at = range.start + 1;
         }
     }
 
@@ -229,8 +238,8 @@ mod tests {
     proptest! {
         #[test]
         fn it_agrees_with_looking_everywhere(
-            texts in prop::collection::vec("[abc]{1,3}", 0..6),
-            text in "[abcd\u{e4}]{0,20}",
+            texts in prop_oneof![prop::collection::vec("[abc]{1,3}", 0..6), prop::collection::vec("<[abc]{1,3}", 0..40)],
+            text in "[<abcd\u{e4}]{0,40}",
         ) {
             let some = Spellings::new(texts.iter().map(Spelling::new));
             let mut expected = Vec::new();

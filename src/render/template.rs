@@ -68,7 +68,7 @@ use calls::Calls;
 pub(crate) use date::Date;
 use program::Program;
 use recorder::Recorder;
-use shape::{Placeholders, Shape};
+use shape::{FIRST_BYTE, Placeholders, Shape};
 use skeleton::{Skeleton, Skeletons};
 
 use crate::render::RenderError;
@@ -181,7 +181,7 @@ impl Template {
         let variables = variables(input, &mut |text: &str| {
             fuel += FUEL_PER_BYTE * (text.len() as u64 + 16);
             bytes += text.len();
-            has_marks |= memchr::memchr(MARKS_BYTE, text.as_bytes()).is_some() && text.contains(MARKS);
+            has_marks |= memchr::memchr(FIRST_BYTE, text.as_bytes()).is_some() && text.contains(MARKS);
         })?;
         if has_marks && self.marks_generation {
             return Err(bad("the conversation has a character that is none: U+10FFFE or U+10FFFF"));
@@ -271,14 +271,11 @@ impl fmt::Debug for Template {
     }
 }
 
-/// The first byte of each mark.
-const MARKS_BYTE: u8 = 0xf4;
-
 /// The text without its marks, and what stood between them.
 fn without_marks(marked: String) -> TemplateText {
     let mut out = TemplateText { text: String::with_capacity(marked.len()), generated: Vec::new() };
     let (mut copied, mut open, mut start) = (0, 0_usize, 0);
-    for at in memchr::memchr_iter(MARKS_BYTE, marked.as_bytes()) {
+    for at in memchr::memchr_iter(FIRST_BYTE, marked.as_bytes()) {
         let begins = marked[at..].starts_with(MARKS[0]);
         if !begins && !marked[at..].starts_with(MARKS[1]) {
             continue;

@@ -70,10 +70,8 @@ impl Calls {
         name: &'static str,
         call: impl Fn(&State<'_, '_>, &[Value]) -> Result<Value, Error> + Send + Sync + 'static,
     ) {
-        let call = self.through(Called::Filter(name), call);
-        self.env.add_filter(name, move |state: &State<'_, '_>, args: Rest<ValueOrKwargs>| {
-            call(state, &args.into_values())
-        });
+        let call = with_all(self.through(Called::Filter(name), call));
+        self.env.add_filter(name, call);
     }
 
     /// Adds a filter that applies others.
@@ -109,10 +107,8 @@ impl Calls {
         name: &'static str,
         call: impl Fn(&State<'_, '_>, &[Value]) -> Result<Value, Error> + Send + Sync + 'static,
     ) {
-        let call = self.through(Called::Function(name), call);
-        self.env.add_function(name, move |state: &State<'_, '_>, args: Rest<ValueOrKwargs>| {
-            call(state, &args.into_values())
-        });
+        let call = with_all(self.through(Called::Function(name), call));
+        self.env.add_function(name, call);
     }
 
     /// The call, through the recorder if there is one.
@@ -127,4 +123,11 @@ impl Calls {
             Some(recorder) => Arc::new(move |state, args| recorder.call(state, called, &call, args)),
         }
     }
+}
+
+/// The call as minijinja makes it, with all arguments: by their places and by their names.
+fn with_all(
+    call: Call,
+) -> impl Fn(&State<'_, '_>, Rest<ValueOrKwargs>) -> Result<Value, Error> + Send + Sync + 'static {
+    move |state, args| call(state, &args.into_values())
 }

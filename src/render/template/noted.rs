@@ -117,19 +117,19 @@ impl Arg {
 
 /// The texts behind placeholders: those of a conversation, then those that calls have returned.
 pub(super) struct Texts<'a> {
-    given: &'a [&'a str],
+    conversation: &'a [&'a str],
     /// As values, once they have been asked for.
     values: Vec<Option<Value>>,
 }
 
 impl<'a> Texts<'a> {
-    pub(super) fn new(given: &'a [&'a str]) -> Self {
-        Self { given, values: vec![None; given.len()] }
+    pub(super) fn new(conversation: &'a [&'a str]) -> Self {
+        Self { conversation, values: vec![None; conversation.len()] }
     }
 
     /// With texts of its own.
     pub(super) fn owned(texts: &[&str]) -> Texts<'static> {
-        Texts { given: &[], values: texts.iter().map(|text| Some(Value::from(*text))).collect() }
+        Texts { conversation: &[], values: texts.iter().map(|text| Some(Value::from(*text))).collect() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -137,17 +137,17 @@ impl<'a> Texts<'a> {
     }
 
     pub(super) fn get(&self, number: usize) -> Option<&str> {
-        match self.given.get(number) {
+        match self.conversation.get(number) {
             Some(text) => Some(text),
             None => self.values.get(number)?.as_ref()?.as_str(),
         }
     }
 
     fn value(&mut self, number: usize) -> Option<Value> {
-        let given = self.given.get(number);
+        let conversation = self.conversation.get(number);
         let value = self.values.get_mut(number)?;
         if value.is_none() {
-            *value = given.map(|text| Value::from(*text));
+            *value = conversation.map(|text| Value::from(*text));
         }
         match value {
             Some(value) if value.is_safe() => value.as_str().map(Value::from),
@@ -183,7 +183,7 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// A text with the texts in the given places of their placeholders.
+    /// A text with the texts in the places of their placeholders.
     pub(super) fn put_text(
         &self,
         text: &str,

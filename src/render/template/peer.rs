@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::skeleton::tests::{WORDS, input, with_words};
-use super::{Date, Template};
+use super::Template;
+use super::skeleton::tests::{WORDS, compile, input, with_words};
 use crate::render::json::Json;
 
 /// What is rendered otherwise: a part of the template, and why.
@@ -69,12 +69,6 @@ fn expected(json: &Json) -> Rendering {
     Some((json.get("text").and_then(Json::as_str).expect("a text").to_owned(), ranges))
 }
 
-fn compiled(source: &str) -> Result<Template, String> {
-    let tokens = [("bos_token", "<s>"), ("eos_token", "</s>"), ("pad_token", "<pad>")];
-    let tokens = tokens.map(|(name, token)| (name.to_owned(), token.to_owned()));
-    Template::compile(source, &tokens, Date::parse("2026-11-28")).map_err(|e| e.what)
-}
-
 fn rendered(
     template: &Result<Template, String>,
     chat: &Json,
@@ -110,7 +104,7 @@ fn transformers_renders_the_same() {
         let string = |key: &str| template.get(key).and_then(Json::as_str).expect("a string").to_owned();
         let (name, source) = (string("template"), string("source"));
         files += usize::from(name.ends_with(".jinja"));
-        let compiled = compiled(&source);
+        let compiled = compile(&source).map_err(|e| e.what);
         let otherwise = OTHERWISE.iter().position(|(part, _)| name.contains(part));
         let refused = REFUSED.iter().position(|part| otherwise.is_none() && name.contains(part));
         let Some(&Json::Int(count)) = template.get("chats") else { panic!("a template has chats") };

@@ -61,22 +61,27 @@ impl Recorder {
         call: &Call,
         args: &[Value],
     ) -> Result<Value, Error> {
-        let looks = self.look(args)?;
-        if !looks.iter().any(|look| look.holds) || hands_on(called, args) {
-            let value = call(state, args)?;
-            self.look(std::slice::from_ref(&value))?;
-            return Ok(value);
+        if let Some(looks) = self.looks_into(called, args)? {
+            return self.note(state, call, args, &looks);
         }
-        self.note(state, call, args, &looks)
+        let value = call(state, args)?;
+        self.look(std::slice::from_ref(&value))?;
+        Ok(value)
     }
 
     /// Fails if a call that cannot be noted looks into texts.
     pub(super) fn check(&self, called: Called, args: &[Value]) -> Result<(), Error> {
-        let looks = self.look(args)?;
-        if !looks.iter().any(|look| look.holds) || hands_on(called, args) {
-            return Ok(());
+        match self.looks_into(called, args)? {
+            Some(_) => fail("the call cannot be noted"),
+            None => Ok(()),
         }
-        fail("the call cannot be noted")
+    }
+
+    /// The arguments of a call that looks into texts, as they were found; `None` of any other call.
+    fn looks_into(&self, called: Called, args: &[Value]) -> Result<Option<Vec<Look>>, Error> {
+        let looks = self.look(args)?;
+        let holds = looks.iter().any(|look| look.holds);
+        Ok((holds && !hands_on(called, args)).then_some(looks))
     }
 
     /// What is written for a value: a text as it is.

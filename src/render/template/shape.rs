@@ -13,7 +13,7 @@ const LONGEST: usize = 32 << 10;
 const OF_SHAPE: [&str; 2] = ["role", "type"];
 
 /// The first byte of placeholders, and of the marks of generation blocks. No text of a shape has it.
-const FIRST_BYTE: u8 = 0xf4;
+pub(super) const FIRST_BYTE: u8 = 0xf4;
 
 /// The number of the first placeholder, which is a character for private use.
 const FIRST: u32 = 0x10_0000;

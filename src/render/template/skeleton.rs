@@ -68,8 +68,8 @@ impl Skeleton {
 
     /// The text for these texts; `None` if a call answers otherwise, or if a rendering might lack fuel. `env` has a
     /// [`QUARTER`] of fuel.
-    pub(super) fn fill(&self, env: &Environment<'_>, given: &[&str]) -> Option<String> {
-        let mut texts = Texts::new(given);
+    pub(super) fn fill(&self, env: &Environment<'_>, conversation: &[&str]) -> Option<String> {
+        let mut texts = Texts::new(conversation);
         let mut left = self.charge(&texts, 0, QUARTER)?;
         if !self.calls.is_empty() {
             let state = env.empty_state();

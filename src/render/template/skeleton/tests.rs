@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::super::{Date, Input, Template};
 use super::Shape;
+use crate::render::RenderError;
 use crate::render::json::{Json, Key};
 
 /// Texts that templates treat in their own ways.
@@ -60,9 +61,10 @@ fn template(name: &str) -> String {
     std::fs::read_to_string(&path).expect("a template")
 }
 
-fn compile(source: &str) -> Option<Template> {
-    let tokens = [("bos_token".to_owned(), "<s>".to_owned()), ("eos_token".to_owned(), "</s>".to_owned())];
-    Template::compile(source, &tokens, Date::parse("2026-11-28")).ok()
+pub(in super::super) fn compile(source: &str) -> Result<Template, RenderError> {
+    let tokens = [("bos_token", "<s>"), ("eos_token", "</s>"), ("pad_token", "<pad>")];
+    let tokens = tokens.map(|(name, token)| (name.to_owned(), token.to_owned()));
+    Template::compile(source, &tokens, Date::parse("2026-11-28"))
 }
 
 /// The text of a skeleton that is known, if one fits.
@@ -112,7 +114,7 @@ fn snippets_write_the_same_by_skeletons() {
     let snippets = lines("tests/data/templates.jsonl");
     let (mut all, mut filled) = (0, 0);
     for snippet in &snippets {
-        let Some(template) = compile(snippet.as_str().expect("a template")) else { continue };
+        let Ok(template) = compile(snippet.as_str().expect("a template")) else { continue };
         for chat in &chats[..6] {
             let mut chats: Vec<Json> = WORDS.iter().map(|words| with_words(chat, words)).collect();
             chats.extend([chat.clone(), with_words(chat, WORDS[0])]);
@@ -204,7 +206,7 @@ fn conversation(texts: [&str; 2]) -> Json {
 #[test]
 fn roundabout_looks_are_seen() {
     for (source, first, second) in ROUNDABOUT {
-        let template = compile(source).unwrap_or_else(|| panic!("{source} compiles"));
+        let template = compile(source).expect(source);
         compare(&template, &[conversation(first), conversation(second)], false);
     }
 }
@@ -234,7 +236,7 @@ fn skeletons_have_no_more_fuel_than_the_template() {
             "{% for i in range(5000) %}{% set x = nope | default(default_value=messages[0].content) %}{% endfor %}",
             [long("z", 100_000), "y".to_owned()],
         ),
-        // And for what it is given.
+        // And for its arguments.
         (
             "{% macro f(x='d') %}{% endmacro %}{% for i in range(5000) %}{{ f(messages[0].content) }}{% endfor %}",
             [long("z", 100_000), "y".to_owned()],
@@ -250,7 +252,7 @@ fn skeletons_have_no_more_fuel_than_the_template() {
         ),
     ];
     for (source, texts) in cases {
-        let template = compile(source).unwrap_or_else(|| panic!("{source} compiles"));
+        let template = compile(source).expect(source);
         let chats = [conversation(["z", "y"]), conversation([&*texts[0], &*texts[1]])];
         assert!(template.run(&input(&chats[1], false)).is_err(), "{source}");
         compare(&template, &chats, false);
