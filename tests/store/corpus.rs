@@ -60,6 +60,12 @@ pub(crate) fn hasty() -> StoreConfig {
     }
 }
 
+/// A store whose first failed request is its last: the next one would come after the deadline.
+pub(crate) fn asked_once() -> StoreConfig {
+    let later = 3.0 * PATIENCE.as_secs_f64();
+    StoreConfig { backoff: later, backoff_max: later, ..hasty() }
+}
+
 /// A loader's config over `source`.
 pub(crate) fn config(source: SourceConfig) -> Config {
     let mut config = Config { sources: vec![source], store: hasty(), ..Config::default() };

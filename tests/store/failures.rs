@@ -7,11 +7,12 @@ use millstream::Error;
 use millstream::config::{ByteCount, SourceConfig, StoreConfig};
 
 use super::corpus::{
-    batches, block_on, chain, config, files, hasty, lines, open, open_source, remote, serve, texts,
+    asked_once, batches, block_on, chain, config, files, hasty, lines, open, open_source, remote, serve,
+    texts,
 };
 use crate::support::pointer::{POINTER, assert_named};
 use crate::support::server::{Content, Fault, Request, Server};
-use crate::support::wait::{PATIENCE, ends};
+use crate::support::wait::{PATIENCE, ends, wait_for};
 
 /// Opens a corpus, changes a file, and says how reading ends.
 fn after_a_change(change: impl FnOnce(&Server)) -> String {
@@ -136,25 +137,26 @@ fn a_server_that_asks_for_time_gets_it() {
 #[test]
 fn the_deadline_ends_what_never_comes() {
     let files = files(&[900]);
-    let store = StoreConfig { deadline: 0.3, timeout: 10.0, ..hasty() };
-    let ends = |fault: Fault| {
+    let ends_of = |fault: Fault, store: &StoreConfig| {
         let server = serve(&files);
-        let source = block_on(open_source(&remote(&server, &files), &store)).expect("it opens");
+        let open = || block_on(open_source(&remote(&server, &files), store)).ok();
+        let source = wait_for("an open source", open);
         server.with_faults(move |_| fault);
         let (found, error) = block_on(ends(texts(&source)));
         assert!(found.is_empty());
         chain(&error.expect("an error"))
     };
-    let said = ends(Fault::Status(500, None));
+    let end = |fault| ends_of(fault, &asked_once());
+    let said = end(Fault::Status(500, None));
     assert!(
         said.contains("/d/000.txt: cannot read: ") && said.contains("500 Internal Server Error"),
         "{said}"
     );
-    assert!(ends(Fault::Status(503, Some(u64::MAX))).contains("503 Service Unavailable"));
-    assert!(ends(Fault::Closed).contains("/d/000.txt: cannot read: "));
-    assert!(ends(Fault::Cut(0)).contains("/d/000.txt: cannot read: "));
-    assert!(ends(Fault::Short(usize::MAX)).ends_with("the answer is shorter than it says"));
-    let said = ends(Fault::Silent(3 * PATIENCE));
+    assert!(end(Fault::Status(503, Some(u64::MAX))).contains("503 Service Unavailable"));
+    assert!(end(Fault::Closed).contains("/d/000.txt: cannot read: "));
+    assert!(end(Fault::Cut(0)).contains("/d/000.txt: cannot read: "));
+    assert!(end(Fault::Short(usize::MAX)).ends_with("the answer is shorter than it says"));
+    let said = ends_of(Fault::Silent(3 * PATIENCE), &StoreConfig { deadline: 0.3, ..hasty() });
     assert!(said.contains("timed out"), "{said}");
 }
 
@@ -168,8 +170,7 @@ fn a_refusal_says_what_to_do_and_shows_no_page() {
     ] {
         let server = serve(&files);
         server.with_faults(move |_| Fault::Page(status));
-        let store = StoreConfig { deadline: 0.1, ..hasty() };
-        let error = block_on(open_source(&remote(&server, &files), &store)).expect_err("refused");
+        let error = block_on(open_source(&remote(&server, &files), &asked_once())).expect_err("refused");
         let error = chain(&error);
         assert!(error.contains("/d/000.txt: cannot look at the file: ") && error.ends_with(said), "{error}");
         server.with_faults(move |_| Fault::Status(status, None));
@@ -264,8 +265,7 @@ fn a_file_that_is_stored_in_a_coding_is_read_as_it_is_stored() {
 fn an_answer_of_another_length_than_its_range_is_an_error() {
     let files = files(&[300]);
     let server = serve(&files);
-    let store = StoreConfig { deadline: 0.3, timeout: 10.0, ..hasty() };
-    let source = block_on(open_source(&remote(&server, &files), &store)).expect("it opens");
+    let source = block_on(open_source(&remote(&server, &files), &asked_once())).expect("it opens");
     for len in [100, 30_000] {
         server.with_faults(move |_| Fault::Coded("identity", len));
         let (found, error) = block_on(ends(texts(&source)));
@@ -290,8 +290,7 @@ fn a_signed_url_that_has_expired_is_said_and_its_signature_is_not() {
     assert_said(&block_on(texts(&source)).1.expect("an error"));
     for status in [400, 500] {
         server.with_faults(move |_| Fault::Status(status, None));
-        let store = StoreConfig { deadline: 0.2, ..hasty() };
-        let error = block_on(open_source(&signed, &store)).expect_err("refused");
+        let error = block_on(open_source(&signed, &asked_once())).expect_err("refused");
         assert!(!format!("{} {error:?}", chain(&error)).contains("secret"), "{error:?}");
     }
 }

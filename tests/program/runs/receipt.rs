@@ -53,6 +53,9 @@ fn of_token_shards_the_receipt_names_the_shards() {
     assert_eq!((code, &receipt["check"]["is_same"]), (Some(0), &json!(true)), "{receipt}");
 }
 
+/// What is asked once and no more, since the second time would come after the deadline.
+const ASKED_ONCE: &str = "\n[store]\ndeadline = 5\nbackoff = 20\nbackoff_max = 20\n";
+
 /// A finished run of two sources on a server.
 fn of_a_server() -> (Project, Server) {
     let project = trained();
@@ -63,7 +66,7 @@ fn of_a_server() -> (Project, Server) {
     let urls = names.map(|name| server.url(name));
     let config = config.replace("\"corpus/*.txt\"", &format!("{:?}, {:?}", urls[0], urls[1]));
     let config = config.replace("\"records.jsonl\"", &format!("{:?}", urls[2]));
-    std::fs::write(project.path("run.toml"), config + "\n[store]\ndeadline = 0.2\n").expect("written");
+    std::fs::write(project.path("run.toml"), config + ASKED_ONCE).expect("written");
     std::fs::remove_dir_all(project.path("run")).expect("removed");
     project.succeed(&["train", "run.toml"]);
     (project, server)
@@ -132,7 +135,6 @@ fn files_of_a_server_can_move_to_another_one_and_not_to_this_machine() {
     succeeded(&moved(&paths([&first, &second], &records)).expect("it runs"));
 }
 
-/// With this deadline each file is asked for once, and none after it was in vain.
 #[test]
 fn a_server_that_is_silent_is_waited_for_once() {
     let (project, server) = of_a_server();
