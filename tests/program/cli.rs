@@ -1,7 +1,7 @@
 //! The program as people and scripts run it.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 
@@ -95,6 +95,19 @@ fn a_token_cache_of_runs_that_were_killed_changes_nothing() {
     assert!(
         segments.filter(|file| file.as_ref().is_ok_and(|file| file.path().extension().is_some())).count() > 0
     );
+}
+
+#[test]
+fn a_run_that_ends_within_an_epoch_leaves_its_whole_splits_in_the_token_cache() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cache = format!("source.0.cache.path={}", directory.path().display());
+    text(&["digest", TINY, "-n", "400", "--set", &cache]);
+    let caches = std::fs::read_dir(directory.path()).expect("a directory").flatten();
+    let files = caches.flat_map(|cache| std::fs::read_dir(cache.path()).expect("a directory"));
+    let names: Vec<PathBuf> = files.map(|file| file.expect("a file").file_name().into()).collect();
+    let (whole, rest): (Vec<_>, Vec<_>) =
+        names.iter().partition(|name| name.extension().is_some_and(|kind| kind == "tokens"));
+    assert!(!whole.is_empty() && rest == [Path::new(".lock")], "{names:?}");
 }
 
 #[test]

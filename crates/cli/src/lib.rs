@@ -93,6 +93,10 @@ const INTERRUPTED: u8 = 130;
 /// How long idle threads are kept.
 const KEPT_ALIVE: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How long the process waits at its end for tasks that write what they hold, such as tokens for the cache. Jobs that
+/// still run then, such as one that waits for standard input, are dropped.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// The path in errors of standard output.
 const STANDARD_OUTPUT_NAME: &str = "standard output";
 
@@ -466,9 +470,7 @@ fn execute(args: Args) -> ExitCode {
         }
         Ok::<_, Failure>(ExitCode::SUCCESS)
     });
-    // Jobs that still run when the command has ended are dropped.
-    runtime.shutdown_background();
-    done.unwrap_or_else(|failure| {
+    let code = done.unwrap_or_else(|failure| {
         let failure = match &written {
             Some(written) => failure.placed(written),
             None => failure,
@@ -477,7 +479,9 @@ fn execute(args: Args) -> ExitCode {
         #[cfg(feature = "train")]
         peers.abort(failure.code());
         exit
-    })
+    });
+    runtime.shutdown_timeout(PATIENCE);
+    code
 }
 
 fn print_json(value: &impl serde::Serialize) -> Result<()> {
