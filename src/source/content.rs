@@ -32,7 +32,7 @@ pub(crate) use unpacked::Frames;
 use unpacked::Unpacked;
 
 use super::framing::{Frame, Framer, Shape, bom_len};
-use super::problem::Broken;
+use super::problem::Problem;
 use crate::config::SourceKind;
 use crate::error::{Error, Result};
 use crate::files::{Codec, DetectedCodec, HEAD_BYTES, UnreadKind, is_text};
@@ -60,7 +60,7 @@ pub(crate) enum ReadEnd {
     /// Nothing: the text ends here.
     End,
     /// Nothing readable, although the text does not end here.
-    Broken(Broken),
+    Broken(Problem),
 }
 
 impl Content {
@@ -130,7 +130,9 @@ impl Content {
             Kind::Packed(unpacked) => unpacked.read(from, n, into),
             Kind::Piped(pipe) => pipe.read(from, n, into).map_err(|e| Error::io(STDIN, "read", e)),
             Kind::Unread(_, kind) => {
-                Ok(ReadEnd::Broken(Broken { byte: 0, what: kind.to_string(), remedy: kind.remedy() }))
+                let problem =
+                    Problem { remedy: kind.remedy().into(), ..Problem::damage_at(0, kind.to_string()) };
+                Ok(ReadEnd::Broken(problem))
             }
         }
     }

@@ -17,34 +17,22 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
+    /// The remedy for an incomplete file.
+    pub(crate) const ANEW: &str = "get the file again";
+
     pub(crate) fn new(offset: usize, what: impl Into<String>, remedy: impl Into<Cow<'static, str>>) -> Self {
         Self { offset, stored: None, what: what.into(), remedy: remedy.into() }
     }
 
     /// The problem of a damaged file.
     pub(crate) fn damage(what: impl Into<String>) -> Self {
-        Self::new(0, what, Broken::ANEW)
+        Self::new(0, what, Self::ANEW)
     }
 
     /// The same, where the damage is at this byte of the stored file.
-    #[cfg(feature = "columnar")]
     pub(crate) fn damage_at(byte: u64, what: impl Into<String>) -> Self {
         Self { stored: Some(byte), ..Self::damage(what) }
     }
-}
-
-/// Where and why a file cannot be decompressed any further.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Broken {
-    /// The offset in the stored file, in bytes.
-    pub(crate) byte: u64,
-    pub(crate) what: String,
-    pub(crate) remedy: &'static str,
-}
-
-impl Broken {
-    /// The remedy for an incomplete file.
-    pub(crate) const ANEW: &str = "get the file again";
 }
 
 /// Why something in a file could not be read.
@@ -82,11 +70,5 @@ impl From<Error> for Unread {
 impl From<RenderError> for Problem {
     fn from(RenderError { what, remedy }: RenderError) -> Self {
         Self::new(0, what, remedy)
-    }
-}
-
-impl From<Broken> for Problem {
-    fn from(Broken { byte, what, remedy }: Broken) -> Self {
-        Self { offset: 0, stored: Some(byte), what, remedy: remedy.into() }
     }
 }

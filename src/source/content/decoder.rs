@@ -6,7 +6,7 @@ use liblzma::stream as xz;
 use zstd::stream::raw as zstd_raw;
 use zstd::stream::raw::Operation;
 
-use super::Broken;
+use super::Problem;
 use crate::files::Codec;
 
 /// The largest window that zstd knows, as a power of two.
@@ -63,7 +63,7 @@ impl Fault {
 
     pub(super) fn remedy(&self) -> &'static str {
         match self {
-            Self::Corrupt(_) | Self::Truncated => Broken::ANEW,
+            Self::Corrupt(_) | Self::Truncated => Problem::ANEW,
             Self::Window(..MOST_ZSTD_WINDOW_LOG) => {
                 "set zstd_window = \"2GiB\" for the source, or compress the file again with a smaller window"
             }

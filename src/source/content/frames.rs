@@ -20,7 +20,7 @@ use twox_hash::XxHash64;
 
 use super::pieces::PIECE_BYTES;
 use crate::error::Result;
-use crate::source::problem::Broken;
+use crate::source::problem::Problem;
 use crate::source::split::LEAST_SPLIT;
 use crate::store::Stored;
 
@@ -76,7 +76,7 @@ impl Frames {
     }
 
     /// The frames of a seekable file, from the table at its end; `None` if it has no table.
-    pub(super) fn in_table(stored: &dyn Stored, split_size: u64) -> Result<Result<Option<Self>, Broken>> {
+    pub(super) fn in_table(stored: &dyn Stored, split_size: u64) -> Result<Result<Option<Self>, Problem>> {
         let len = stored.len();
         let Some(footer_at) = len.checked_sub(FOOTER_BYTES) else { return Ok(Ok(None)) };
         let footer: [u8; 9] = bytes(stored, footer_at)?;
@@ -85,11 +85,7 @@ impl Frames {
             return Ok(Ok(None));
         }
         let broken = |byte, what: &str| {
-            Ok(Err(Broken {
-                byte,
-                what: format!("the seek table at the file's end {what}"),
-                remedy: Broken::ANEW,
-            }))
+            Ok(Err(Problem::damage_at(byte, format!("the seek table at the file's end {what}"))))
         };
         if descriptor & 0b0111_1100 != 0 {
             return broken(footer_at + 4, "is of a kind that is not known");

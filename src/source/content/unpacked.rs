@@ -19,7 +19,7 @@ use super::pieces::Pieces;
 use crate::error::Result;
 use crate::files::Codec;
 use crate::source::content::ReadEnd;
-use crate::source::problem::Broken;
+use crate::source::problem::Problem;
 use crate::store::Stored;
 
 /// The text of one compressed file.
@@ -40,7 +40,7 @@ pub(super) struct Unpacked {
     /// The state after the held text, if no more can be decompressed.
     end: Option<ReadEnd>,
     /// The fault of the whole file, if any.
-    fault: Option<Broken>,
+    fault: Option<Problem>,
 }
 
 impl Unpacked {
@@ -156,9 +156,8 @@ impl Unpacked {
     }
 
     fn break_off(&mut self, fault: &Fault) {
-        let what = fault.what(self.codec);
-        self.end =
-            Some(ReadEnd::Broken(Broken { byte: self.pieces.position(), what, remedy: fault.remedy() }));
+        let damage = Problem::damage_at(self.pieces.position(), fault.what(self.codec));
+        self.end = Some(ReadEnd::Broken(Problem { remedy: fault.remedy().into(), ..damage }));
     }
 
     /// Goes on after the member whose text ends at `text`.
@@ -166,8 +165,8 @@ impl Unpacked {
         let end = Point { stored: self.pieces.position(), text, frame: self.member.frame + 1 };
         let check = self.check.as_ref().map(FrameCheck::value);
         if self.frames.as_ref().is_some_and(|frames| !frames.agrees(self.member, end, check)) {
-            let what = "the frame that ends here does not match the seek table at the file's end".to_owned();
-            self.end = Some(ReadEnd::Broken(Broken { byte: end.stored, what, remedy: Broken::ANEW }));
+            let what = "the frame that ends here does not match the seek table at the file's end";
+            self.end = Some(ReadEnd::Broken(Problem::damage_at(end.stored, what)));
         }
         self.idle = self.decoder.take();
         self.member = end;

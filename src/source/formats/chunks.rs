@@ -36,7 +36,7 @@ impl Chunks {
 
     /// Why nothing follows the held bytes, if the text does not end there.
     pub(super) fn broken(&self) -> Option<Problem> {
-        if let ReadEnd::Broken(broken) = &self.after { Some(broken.clone().into()) } else { None }
+        if let ReadEnd::Broken(broken) = &self.after { Some(broken.clone()) } else { None }
     }
 }
 

@@ -219,7 +219,7 @@ fn exactly(content: &mut Content, from: u64, n: u64, what: &str) -> Result<Vec<u
     let mut bytes = Vec::new();
     match content.read(from, n as usize, &mut bytes)? {
         _ if bytes.len() as u64 == n => Ok(bytes),
-        ReadEnd::Broken(broken) => Err(Problem::from(broken).into()),
+        ReadEnd::Broken(broken) => Err(broken.into()),
         ReadEnd::More | ReadEnd::End => Err(Problem::damage(what).into()),
     }
 }

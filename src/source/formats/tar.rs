@@ -26,7 +26,7 @@ use crate::source::content::Content;
 use crate::source::excerpt::excerpt;
 use crate::source::json_path::{FieldPath, Json, strings};
 use crate::source::layout::Layout;
-use crate::source::problem::{Broken, Problem, Unread};
+use crate::source::problem::{Problem, Unread};
 use crate::source::window::{WINDOW_DOCUMENTS, Window};
 use crate::store::Stored;
 
@@ -241,7 +241,7 @@ impl Records for Samples {
         // The text of a sample that is cut off may be there.
         let found = sample.take_if(|sample| is_cut && sample.found.is_some());
         let start = sample.as_ref().map_or(if is_cut { at } else { from }, |sample| sample.start);
-        let damage = |at: u64, what: String| Problem::new((at - start) as usize, what, Broken::ANEW);
+        let damage = |at: u64, what: String| Problem::new((at - start) as usize, what, Problem::ANEW);
         let problem = match (input.file.stopped.take(), broken) {
             (Some(Unread::Failed(error)), _) => return Err(error),
             (Some(Unread::Damaged(problem)), _) => Some(problem),

@@ -131,7 +131,7 @@ fn first(
         match content.read(at, n, &mut bytes)? {
             // Bytes before the place are useful only if all of them can be read.
             ReadEnd::Broken(broken) if bytes.len() < n && (bytes.is_empty() || at + n as u64 <= from) => {
-                Err(Unread::Damaged(broken.into()))
+                Err(Unread::Damaged(broken))
             }
             _ => Ok(bytes),
         }
@@ -149,7 +149,7 @@ fn lines(content: &mut Content, range: Range<u64>, slab_bytes: usize) -> Result<
         lines += memchr_iter(b'\n', &bytes).count() as u64;
         at += bytes.len() as u64;
         match after {
-            ReadEnd::Broken(broken) if at < range.end => return Err(Unread::Damaged(broken.into())),
+            ReadEnd::Broken(broken) if at < range.end => return Err(broken.into()),
             ReadEnd::End => break,
             ReadEnd::More | ReadEnd::Broken(_) => {}
         }
@@ -204,7 +204,7 @@ impl Begun {
             }
             (None, ReadEnd::Broken(broken)) => {
                 self.bytes.clear();
-                window.refuse(self.framer.start(), Boundary::default(), broken.into());
+                window.refuse(self.framer.start(), Boundary::default(), broken);
             }
             (None, ReadEnd::More) => return Ok(Err(self)),
         }
@@ -276,7 +276,7 @@ impl Window {
                 }
                 (None, ReadEnd::Broken(broken)) => {
                     self.bytes.truncate(done);
-                    self.refuse(framer.start(), Boundary::default(), broken.clone().into());
+                    self.refuse(framer.start(), Boundary::default(), broken.clone());
                     break Left::Nothing;
                 }
                 (None, ReadEnd::More) => break Left::Scan(framer),

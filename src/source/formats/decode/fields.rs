@@ -1,16 +1,20 @@
 //! The text and the weight in a JSON object.
 
-use super::look::{Find, Seen, look};
+use std::borrow::Cow;
+
+use super::look::{Found, LIST, Manner, look};
 use super::{Problem, share};
+use crate::document::ColumnValue;
+use crate::source::carried::FieldValue;
 use crate::source::json_path::Json;
 
 /// The result of [`json`](super::json), for any line.
 pub(super) fn find(line: &str, paths: &Json, out: &mut String) -> Result<f64, Problem> {
     let start = out.len();
-    find_strictly(line, paths, LIST, out).or_else(|problem| {
+    find_strictly(line, paths, &LIST, out).or_else(|problem| {
         let Some(line) = finite(line) else { return Err(problem) };
         out.truncate(start);
-        find_strictly(&line, paths, NOT_FINITE, out)
+        find_strictly(&line, paths, &NOT_FINITE, out)
     })
 }
 
@@ -33,27 +37,30 @@ pub(super) fn finite(line: &str) -> Option<String> {
     (out != line).then_some(out)
 }
 
-/// The result, where `empty_list` names an empty list.
+/// The result, where `empty_list` stands for an empty list.
 fn find_strictly(
     line: &str,
     paths: &Json,
-    empty_list: &'static str,
+    empty_list: &FieldValue,
     out: &mut String,
 ) -> Result<f64, Problem> {
-    let (start, text, weight) = (out.len(), paths.text.as_ref(), paths.weight.as_ref());
-    let mut found = Extracted { out, start, empty_list, has_text: text.is_some(), at: [At::Missing; 2] };
+    let (text, weight) = (paths.text.as_ref(), paths.weight.as_ref());
     let wanted = text.into_iter().chain(weight.map(|(path, _)| path));
-    look(line, wanted, false, &mut found).map_err(|error| broken(line, &error))?;
-    let [at_text, at_weight] = found.at;
-    if let At::Wrong { kind: NULL, .. } = at_text {
-        found.out.truncate(start);
-        return Ok(1.0);
-    }
+    let found = look(line, wanted, Manner { is_lenient: false, empty_list });
+    let mut found = found.map_err(|error| broken(line, &error))?.into_iter();
     if let Some(path) = text {
-        at_text.expect(&path.parts, "a string")?;
+        match found.next().flatten() {
+            Some(Found { left: 0, value: FieldValue::Value(ColumnValue::Text(text)) }) => out.push_str(&text),
+            Some(Found { value: FieldValue::Value(ColumnValue::Null), .. }) => return Ok(1.0),
+            other => return Err(another(other, &path.parts, "a string")),
+        }
     }
     let Some((path, max)) = weight else { return Ok(1.0) };
-    let weight = at_weight.expect(&path.parts, "a number")?;
+    let weight = match found.next().flatten() {
+        Some(Found { left: 0, value: FieldValue::Value(ColumnValue::Integer(weight)) }) => weight as f64,
+        Some(Found { left: 0, value: FieldValue::Value(ColumnValue::Float(weight)) }) => weight,
+        other => return Err(another(other, &path.parts, "a number")),
+    };
     share(weight, *max).map_err(|what| not_usable(format!("field `{}` is {what}", path.name)))
 }
 
@@ -85,76 +92,26 @@ fn lone_surrogate(line: &[u8]) -> Option<usize> {
         .map(|(at, _)| at)
 }
 
-const NULL: &str = "null";
+/// The numbers that JSON does not have.
+const NOT_FINITE: FieldValue = FieldValue::Other(Cow::Borrowed("NaN or infinite"));
 
-const LIST: &str = "a list";
-
-/// The name of the numbers that JSON does not have.
-const NOT_FINITE: &str = "NaN or infinite";
-
-/// What was found so far of the text, if there is to be one, and then of the weight.
-struct Extracted<'a> {
-    /// The text is appended from `start` on.
-    out: &'a mut String,
-    start: usize,
-    empty_list: &'static str,
-    has_text: bool,
-    at: [At; 2],
-}
-
-#[derive(Clone, Copy)]
-enum At {
-    Missing,
-    /// A value of another kind, where some names were `left` of the path.
-    Wrong {
-        left: usize,
-        kind: &'static str,
-    },
-    /// The weight, or the text.
-    Value(f64),
-}
-
-impl Find for Extracted<'_> {
-    fn see(&mut self, nth: usize, left: usize, seen: Seen<'_>) {
-        let is_text = self.has_text && nth == 0;
-        let wrong = |kind| At::Wrong { left, kind };
-        self.at[usize::from(!is_text)] = match seen {
-            Seen::Text(text) if is_text && left == 0 => {
-                self.out.truncate(self.start);
-                self.out.push_str(text);
-                At::Value(0.0)
-            }
-            Seen::Integer(number) if !is_text && left == 0 => At::Value(number as f64),
-            Seen::Float(number) if !is_text && left == 0 => At::Value(number),
-            Seen::Object if left > 0 => At::Missing,
-            Seen::Object => wrong("an object"),
-            Seen::List { is_empty: true } => wrong(self.empty_list),
-            Seen::List { is_empty: false } => wrong(LIST),
-            Seen::Null => wrong(NULL),
-            Seen::Truth(_) => wrong("a boolean"),
-            Seen::Integer(_) | Seen::Float(_) => wrong("a number"),
-            Seen::Text(_) => wrong("a string"),
-            Seen::Unreadable(_) => wrong("JSON that cannot be read"),
-        };
-    }
-}
-
-impl At {
-    /// The value, or the problem that another kind was found instead of `wanted`.
-    fn expect(self, path: &[String], wanted: &str) -> Result<f64, Problem> {
-        let what = match self {
-            At::Value(value) => return Ok(value),
-            At::Missing => format!("there is no field `{}`", path.join(".")),
-            At::Wrong { left, kind } if left == path.len() => {
-                format!("the document is {kind} and not an object")
-            }
-            At::Wrong { left, kind } => {
-                let wanted = if left == 0 { wanted } else { "an object" };
-                format!("field `{}` is {kind} and not {wanted}", path[..path.len() - left].join("."))
-            }
-        };
-        Err(not_usable(what))
-    }
+/// The problem that something else was found at a path than `wanted`, or nothing.
+fn another(found: Option<Found>, path: &[String], wanted: &str) -> Problem {
+    let Some(Found { left, value }) = found else {
+        return not_usable(format!("there is no field `{}`", path.join(".")));
+    };
+    let kind = match &value {
+        FieldValue::Value(ColumnValue::Null) => "null",
+        FieldValue::Value(ColumnValue::Bool(_)) => "a boolean",
+        FieldValue::Value(ColumnValue::Integer(_) | ColumnValue::Float(_)) => "a number",
+        FieldValue::Value(ColumnValue::Text(_)) | FieldValue::Untyped(_) => "a string",
+        FieldValue::Other(kind) => kind,
+    };
+    let wanted = if left == 0 { wanted } else { "an object" };
+    not_usable(match left == path.len() {
+        true => format!("the document is {kind} and not an object"),
+        false => format!("field `{}` is {kind} and not {wanted}", path[..path.len() - left].join(".")),
+    })
 }
 
 fn not_usable(what: String) -> Problem {

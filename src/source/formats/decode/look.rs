@@ -3,34 +3,34 @@
 //! A key of the outermost object with a field's whole name comes before what the parts of the name lead to, and of equal
 //! keys the last counts.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::document::ColumnValue;
+use crate::source::carried::FieldValue;
+use crate::source::excerpt::excerpt;
 use crate::source::json_path::FieldPath;
 
-/// A value on the way to a field.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Seen<'a> {
-    Null,
-    Truth(bool),
-    Integer(i128),
-    Float(f64),
-    Text(&'a str),
-    List {
-        is_empty: bool,
-    },
-    Object,
-    /// JSON that cannot be read.
-    Unreadable(&'a str),
+pub(super) const LIST: FieldValue = FieldValue::Other(Cow::Borrowed("a list"));
+
+/// The last value on the way to a field: the one at its path or, if some names are `left` of that, the one around it. An
+/// object around it is none.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) left: usize,
+    pub(super) value: FieldValue,
 }
 
-/// Takes what is found.
-pub(super) trait Find {
-    /// Takes the last value so far on the way to field `nth`: the one at its path or, if some names are `left` of that, the
-    /// one around it.
-    fn see(&mut self, nth: usize, left: usize, seen: Seen<'_>);
+/// How to look for fields.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner<'a> {
+    /// Whether a value on the way to a field that cannot be read is found as such; values are looked at twice then.
+    pub(super) is_lenient: bool,
+    /// What an empty list stands for.
+    pub(super) empty_list: &'a FieldValue,
 }
 
 /// The way to a field from here on: the rest of its path. An empty one ends here.
@@ -42,34 +42,35 @@ struct Way<'a> {
     rest: &'a [String],
 }
 
-/// Looks for the fields at `paths` in a line, all of which must be JSON. If it `is_lenient`, a value on the way to a field
-/// that cannot be read is found as such; values are looked at twice then.
+/// Looks for the fields at `paths` in a line, all of which must be JSON.
 pub(super) fn look<'a>(
     line: &str,
     paths: impl Iterator<Item = &'a FieldPath>,
-    is_lenient: bool,
-    find: &mut impl Find,
-) -> serde_json::Result<()> {
+    manner: Manner<'_>,
+) -> serde_json::Result<Vec<Option<Found>>> {
     let way = |(nth, path): (usize, &'a FieldPath)| Way { nth, name: Some(&path.name), rest: &path.parts };
     let ways: Vec<Way<'_>> = paths.enumerate().map(way).collect();
-    let mut found_whole = vec![false; ways.len()];
+    let (mut found, mut found_whole) = (vec![None; ways.len()], vec![false; ways.len()]);
     let mut json = serde_json::Deserializer::from_str(line);
-    Look { ways, is_lenient, found_whole: &mut found_whole, find }.deserialize(&mut json)?;
-    json.end()
+    Look { ways, manner, found_whole: &mut found_whole, found: &mut found }.deserialize(&mut json)?;
+    json.end()?;
+    Ok(found)
 }
 
 /// Looks into one value.
-struct Look<'a, 'b, F> {
+struct Look<'a, 'b> {
     ways: Vec<Way<'a>>,
-    is_lenient: bool,
+    manner: Manner<'b>,
     /// Whether a key with the whole name of each field was found. Nothing else counts then.
     found_whole: &'b mut [bool],
-    find: &'b mut F,
+    found: &'b mut [Option<Found>],
 }
 
-impl<'a, F: Find> Look<'a, '_, F> {
-    fn see<E>(&mut self, seen: Seen<'_>) -> Result<(), E> {
-        self.ways.iter().for_each(|way| self.find.see(way.nth, way.rest.len(), seen));
+impl<'a> Look<'a, '_> {
+    fn find<E>(&mut self, value: FieldValue) -> Result<(), E> {
+        for Way { nth, rest, .. } in &self.ways {
+            self.found[*nth] = Some(Found { left: rest.len(), value: value.clone() });
+        }
         Ok(())
     }
 
@@ -88,12 +89,12 @@ impl<'a, F: Find> Look<'a, '_, F> {
     }
 
     /// The same for the value of a key, on the ways through that.
-    fn within(&mut self, ways: Vec<Way<'a>>) -> Look<'a, '_, F> {
-        Look { ways, is_lenient: self.is_lenient, found_whole: &mut *self.found_whole, find: &mut *self.find }
+    fn within(&mut self, ways: Vec<Way<'a>>) -> Look<'a, '_> {
+        Look { ways, manner: self.manner, found_whole: &mut *self.found_whole, found: &mut *self.found }
     }
 }
 
-impl<'de, F: Find> DeserializeSeed<'de> for Look<'_, '_, F> {
+impl<'de> DeserializeSeed<'de> for Look<'_, '_> {
     type Value = ();
 
     fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -101,7 +102,7 @@ impl<'de, F: Find> DeserializeSeed<'de> for Look<'_, '_, F> {
     }
 }
 
-impl<'de, F: Find> Visitor<'de> for Look<'_, '_, F> {
+impl<'de> Visitor<'de> for Look<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,20 +110,25 @@ impl<'de, F: Find> Visitor<'de> for Look<'_, '_, F> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        self.see(Seen::Object)?;
+        for Way { nth, rest, .. } in &self.ways {
+            let value = FieldValue::Other("an object".into());
+            self.found[*nth] = rest.is_empty().then_some(Found { left: 0, value });
+        }
         while let Some(ways) = map.next_key_seed(Through(&mut self))? {
             if ways.is_empty() {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }
-            if !self.is_lenient {
+            if !self.manner.is_lenient {
                 map.next_value_seed(self.within(ways))?;
                 continue;
             }
             let json = map.next_value::<&RawValue>()?.get();
             let within = self.within(ways.clone());
             if within.deserialize(&mut serde_json::Deserializer::from_str(json)).is_err() {
-                self.within(ways).see(Seen::Unreadable(json))?;
+                let value = FieldValue::Other(format!("{}, which cannot be read", excerpt(json)).into());
+                ways.iter()
+                    .for_each(|way| self.found[way.nth] = Some(Found { left: 0, value: value.clone() }));
             }
         }
         Ok(())
@@ -133,38 +139,39 @@ impl<'de, F: Find> Visitor<'de> for Look<'_, '_, F> {
         while list.next_element::<IgnoredAny>()?.is_some() {
             is_empty = false;
         }
-        self.see(Seen::List { is_empty })
+        let value = if is_empty { self.manner.empty_list.clone() } else { LIST };
+        self.find(value)
     }
 
     fn visit_str<E>(mut self, text: &str) -> Result<(), E> {
-        self.see(Seen::Text(text))
+        self.find(FieldValue::Value(ColumnValue::Text(text.into())))
     }
 
     fn visit_bool<E>(mut self, truth: bool) -> Result<(), E> {
-        self.see(Seen::Truth(truth))
+        self.find(FieldValue::Value(ColumnValue::Bool(truth)))
     }
 
     fn visit_i64<E>(mut self, number: i64) -> Result<(), E> {
-        self.see(Seen::Integer(number.into()))
+        self.find(FieldValue::Value(ColumnValue::Integer(number.into())))
     }
 
     fn visit_u64<E>(mut self, number: u64) -> Result<(), E> {
-        self.see(Seen::Integer(number.into()))
+        self.find(FieldValue::Value(ColumnValue::Integer(number.into())))
     }
 
     fn visit_f64<E>(mut self, number: f64) -> Result<(), E> {
-        self.see(Seen::Float(number))
+        self.find(FieldValue::Value(ColumnValue::Float(number)))
     }
 
     fn visit_unit<E>(mut self) -> Result<(), E> {
-        self.see(Seen::Null)
+        self.find(FieldValue::NULL)
     }
 }
 
 /// Reads a key, and returns the ways that go on through it.
-struct Through<'l, 'a, 'b, F>(&'l mut Look<'a, 'b, F>);
+struct Through<'l, 'a, 'b>(&'l mut Look<'a, 'b>);
 
-impl<'de, 'a, F: Find> DeserializeSeed<'de> for Through<'_, 'a, '_, F> {
+impl<'de, 'a> DeserializeSeed<'de> for Through<'_, 'a, '_> {
     type Value = Vec<Way<'a>>;
 
     fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -172,7 +179,7 @@ impl<'de, 'a, F: Find> DeserializeSeed<'de> for Through<'_, 'a, '_, F> {
     }
 }
 
-impl<'a, F: Find> Visitor<'_> for Through<'_, 'a, '_, F> {
+impl<'a> Visitor<'_> for Through<'_, 'a, '_> {
     type Value = Vec<Way<'a>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

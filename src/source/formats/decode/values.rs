@@ -1,12 +1,8 @@
 //! Named values of a JSON object.
 
-use std::borrow::Cow;
-
 use super::fields::{broken, finite};
-use super::look::{Find, Seen, look};
-use crate::document::ColumnValue;
+use super::look::{Found, LIST, Manner, look};
 use crate::source::carried::FieldValue;
-use crate::source::excerpt::excerpt;
 use crate::source::json_path::FieldPath;
 use crate::source::problem::Problem;
 
@@ -19,13 +15,15 @@ pub(crate) fn values(line: &str, paths: &[FieldPath]) -> Result<Vec<Option<Field
         return Ok(Vec::new());
     }
     let read = |line: &str, empty_list, is_lenient| {
-        let mut found = Values { found: vec![None; paths.len()], empty_list };
-        let read = look(line, paths.iter(), is_lenient, &mut found);
-        read.map(|()| found.found).map_err(|error| broken(line, &error))
+        let found = look(line, paths.iter(), Manner { is_lenient, empty_list });
+        // What is around the value is none.
+        let value = |found: Option<Found>| found.filter(|found| found.left == 0).map(|found| found.value);
+        let values = |found: Vec<_>| found.into_iter().map(value).collect();
+        found.map(values).map_err(|error| broken(line, &error))
     };
-    read(line, LIST, false).or_else(|_| match finite(line) {
-        Some(line) => read(&line, FieldValue::NULL, true),
-        None => read(line, LIST, true),
+    read(line, &LIST, false).or_else(|_| match finite(line) {
+        Some(line) => read(&line, &FieldValue::NULL, true),
+        None => read(line, &LIST, true),
     })
 }
 
@@ -38,42 +36,13 @@ pub(crate) fn value_in_json(json: &[u8], path: &FieldPath) -> Option<FieldValue>
     }
 }
 
-const LIST: FieldValue = FieldValue::Other(Cow::Borrowed("a list"));
-
-/// The values that were found so far.
-struct Values {
-    found: Vec<Option<FieldValue>>,
-    /// What an empty list stands for.
-    empty_list: FieldValue,
-}
-
-impl Find for Values {
-    fn see(&mut self, nth: usize, left: usize, seen: Seen<'_>) {
-        let value = |value| Some(FieldValue::Value(value));
-        self.found[nth] = match seen {
-            Seen::Unreadable(json) => {
-                Some(FieldValue::Other(format!("{}, which cannot be read", excerpt(json)).into()))
-            }
-            // What is around the value is none.
-            _ if left > 0 => None,
-            Seen::Null => value(ColumnValue::Null),
-            Seen::Truth(truth) => value(ColumnValue::Bool(truth)),
-            Seen::Integer(number) => value(ColumnValue::Integer(number)),
-            Seen::Float(number) => value(ColumnValue::Float(number)),
-            Seen::Text(text) => value(ColumnValue::Text(text.into())),
-            Seen::List { is_empty: true } => Some(self.empty_list.clone()),
-            Seen::List { is_empty: false } => Some(LIST),
-            Seen::Object => Some(FieldValue::Other("an object".into())),
-        };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::document::ColumnValue;
 
     fn read(line: &str, names: &[&str]) -> Vec<Option<FieldValue>> {
         let paths: Vec<_> = names.iter().map(|name| FieldPath::new(name)).collect();
