@@ -1,11 +1,12 @@
 //! JSON whose objects keep the order of their keys, which templates write out again.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
 
+use indexmap::IndexMap;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 /// A key of an object. Those that most records have are not copied.
 pub(crate) type Key = Cow<'static, str>;
@@ -54,17 +55,35 @@ pub(crate) enum Json {
 impl Json {
     /// Reads a text. One that nests deeper than 127 levels is an error.
     pub(crate) fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        let json = read(text, None)?;
+        let json: Self = serde_json::from_str(text)?;
         // serde_json reads an integer beyond 64 bits as a float.
-        if !json.has(&|json| matches!(json, Self::Float(x) if x.abs() >= INTEGERS_END)) {
-            return Ok(json);
+        match json.has(&|json| matches!(json, Self::Float(x) if x.abs() >= INTEGERS_END)) {
+            true => Self::with_long_integers(text),
+            false => Ok(json),
         }
-        // No string of the text begins with this, so what does is an integer.
-        let mut mark = String::from("\u{10FFFD}");
-        while text.contains(&mark) {
-            mark.push('\u{10FFFD}');
-        }
-        read(&with_marked_integers(text, &mark), Some(&mark))
+    }
+
+    /// Reads a text that may have integers beyond 64 bits, one level after the other.
+    fn with_long_integers(text: &str) -> Result<Self, serde_json::Error> {
+        let text = text.trim();
+        Ok(match text.as_bytes().first() {
+            Some(b'[') => {
+                let items: Vec<&RawValue> = serde_json::from_str(text)?;
+                let items = items.into_iter().map(|item| Self::with_long_integers(item.get()));
+                Self::List(items.collect::<Result<_, _>>()?)
+            }
+            Some(b'{') => {
+                let entries: IndexMap<String, &RawValue> = serde_json::from_str(text)?;
+                let read = |(name, value): (String, &RawValue)| {
+                    Ok((key(&name), Self::with_long_integers(value.get())?))
+                };
+                Self::Object(entries.into_iter().map(read).collect::<Result<_, serde_json::Error>>()?)
+            }
+            _ => match text.parse() {
+                Ok(integer) if text.len() > SHORT => Self::Int(integer),
+                _ => serde_json::from_str(text)?,
+            },
+        })
     }
 
     /// The value of a key, if this is an object that has it.
@@ -91,65 +110,18 @@ impl Json {
 /// From here on, 64 bits do not hold an integer.
 const INTEGERS_END: f64 = 9.2e18;
 
-fn read(text: &str, mark: Option<&str>) -> Result<Json, serde_json::Error> {
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let json = Seed { mark }.deserialize(&mut reader)?;
-    reader.end()?;
-    Ok(json)
-}
+/// So many letters of an integer fit into 64 bits.
+const SHORT: usize = 18;
 
-/// The text with each integer that 64 bits do not hold as a string: the mark, then the digits.
-fn with_marked_integers(text: &str, mark: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = String::with_capacity(text.len() + 64);
-    let (mut at, mut copied, mut in_string) = (0, 0, false);
-    while at < bytes.len() {
-        match bytes[at] {
-            b'\\' if in_string => at += 1,
-            b'"' => in_string = !in_string,
-            b'-' | b'0'..=b'9' if !in_string => {
-                let number = bytes[at..]
-                    .iter()
-                    .take_while(|byte| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9'));
-                let end = at + number.count();
-                let number = &text[at..end];
-                if number.len() > 18 && number.parse::<i128>().is_ok() {
-                    out.push_str(&text[copied..at]);
-                    out.extend(["\"", mark, number, "\""]);
-                    copied = end;
-                }
-                at = end - 1;
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-    out.push_str(&text[copied..]);
-    out
-}
-
-/// Reads a value. A string that begins with the mark is an integer.
-#[derive(Clone, Copy)]
-struct Seed<'a> {
-    mark: Option<&'a str>,
-}
-
-impl Seed<'_> {
-    fn string<E>(self, text: impl AsRef<str> + Into<String>) -> Result<Json, E> {
-        let number = self.mark.and_then(|mark| text.as_ref().strip_prefix(mark)?.parse().ok());
-        Ok(number.map_or_else(|| Json::String(text.into()), Json::Int))
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(JsonVisitor)
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
-    type Value = Json;
+struct JsonVisitor;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Seed<'_> {
+impl<'de> Visitor<'de> for JsonVisitor {
     type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -172,25 +144,17 @@ impl<'de> Visitor<'de> for Seed<'_> {
         Ok(Json::Int(value.into()))
     }
 
-    fn visit_i128<E>(self, value: i128) -> Result<Json, E> {
-        Ok(Json::Int(value))
-    }
-
     fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
         Ok(Json::Float(value))
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Json, E> {
-        self.string(text)
-    }
-
-    fn visit_string<E: de::Error>(self, text: String) -> Result<Json, E> {
-        self.string(text)
+        Ok(Json::String(text.to_owned()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(self)? {
+        while let Some(item) = items.next_element()? {
             list.push(item);
         }
         Ok(Json::List(list))
@@ -199,7 +163,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
         let mut entries: Vec<(Key, Json)> = Vec::new();
         while let Some(key) = map.next_key_seed(KeySeed)? {
-            entries.push((key, map.next_value_seed(self)?));
+            entries.push((key, map.next_value()?));
         }
         Ok(Json::Object(each_once(entries)))
     }
@@ -231,33 +195,12 @@ impl Visitor<'_> for KeySeed {
 /// The entries with each key once, at the place of its first and with the value of its last.
 fn each_once(entries: Vec<(Key, Json)>) -> Vec<(Key, Json)> {
     const FEW: usize = 12;
-    let few = entries.len() <= FEW;
-    if few
-        && !entries.iter().enumerate().any(|(i, (key, _))| entries[..i].iter().any(|(other, _)| other == key))
-    {
+    let is_before =
+        |(nth, (key, _)): (usize, &(Key, Json))| entries[..nth].iter().any(|(other, _)| other == key);
+    if entries.len() <= FEW && !entries.iter().enumerate().any(is_before) {
         return entries;
     }
-    let mut places = HashMap::new();
-    let mut kept: Vec<(Key, Json)> = Vec::with_capacity(entries.len());
-    for (key, value) in entries {
-        match places.get(&key) {
-            Some(&place) => {
-                let (_, old): &mut (Key, Json) = &mut kept[place];
-                *old = value;
-            }
-            None => {
-                places.insert(key.clone(), kept.len());
-                kept.push((key, value));
-            }
-        }
-    }
-    kept
-}
-
-impl<'de> Deserialize<'de> for Json {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Seed { mark: None }.deserialize(deserializer)
-    }
+    entries.into_iter().collect::<IndexMap<_, _>>().into_iter().collect()
 }
 
 impl Serialize for Json {
@@ -270,24 +213,6 @@ impl Serialize for Json {
             Self::String(text) => serializer.serialize_str(text),
             Self::List(items) => serializer.collect_seq(items),
             Self::Object(entries) => serializer.collect_map(entries.iter().map(|(key, value)| (key, value))),
-        }
-    }
-}
-
-impl From<serde_json::Value> for Json {
-    fn from(value: serde_json::Value) -> Self {
-        match value {
-            serde_json::Value::Null => Self::Null,
-            serde_json::Value::Bool(value) => Self::Bool(value),
-            serde_json::Value::Number(number) => match number.as_i128() {
-                Some(value) => Self::Int(value),
-                None => Self::Float(number.as_f64().unwrap_or(f64::NAN)),
-            },
-            serde_json::Value::String(text) => Self::String(text),
-            serde_json::Value::Array(items) => Self::List(items.into_iter().map(Self::from).collect()),
-            serde_json::Value::Object(entries) => {
-                Self::Object(entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
-            }
         }
     }
 }
@@ -320,9 +245,17 @@ mod tests {
         assert_eq!(items[2], Json::Float(1e22));
         assert_eq!(items[3].as_str(), Some("18446744073709551616\\\" 18446744073709551617"));
         assert_eq!(items[4], Json::Int(9_300_000_000_000_000_000));
-        let marked = "[\"\u{10FFFD}7\", 18446744073709551616]";
-        let Json::List(items) = Json::parse(marked).expect("JSON") else { panic!("a list") };
-        assert_eq!(items[0].as_str(), Some("\u{10FFFD}7"));
+        let nested =
+            r#"{"b": {"c": [-0, 18446744073709551616]}, "a": 0, "b": [" 1", 36893488147419103232 ]}"#;
+        let expected = Json::List(vec![Json::String(" 1".to_owned()), Json::Int(1 << 65)]);
+        assert_eq!(
+            Json::parse(nested).expect("JSON"),
+            Json::Object(vec![("b".into(), expected), ("a".into(), Json::Int(0))])
+        );
+        assert_eq!(
+            Json::parse("[-0, 18446744073709551616]").expect("JSON"),
+            Json::List(vec![Json::Float(-0.0), Json::Int(1 << 64)])
+        );
     }
 
     #[test]
