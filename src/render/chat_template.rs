@@ -100,6 +100,11 @@ impl ChatTemplate {
         &self.source
     }
 
+    /// The special tokens that it can write, each with its name, such as `eos_token`.
+    pub fn tokens(&self) -> &[(String, String)] {
+        &self.tokens
+    }
+
     /// The text that the model continues: `messages`, each with its role and content, and the beginning of its answer.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ fn config(base: &Path, lora: LoraConfig) -> RunConfig {
         init: Some(base.to_owned()),
         lora: Some(lora),
         lr: 1e-2,
-        min_lr: 1e-3,
+        min_lr: Some(1e-3),
         warmup: 2,
         steps: 12,
         ..TrainConfig::default()

@@ -138,7 +138,7 @@ fn config(directory: &Path) -> RunConfig {
         init: Some(directory.to_owned()),
         steps: 1000,
         lr: 3e-3,
-        min_lr: 0.0,
+        min_lr: Some(0.0),
         schedule: Schedule::Constant,
         warmup: 0,
         ..TrainConfig::default()

@@ -58,6 +58,7 @@ pub(crate) fn export(config: &ModelConfig, seq_len: usize) -> Export<'_> {
         end: None,
         ends: &[],
         chat_template: None,
+        chat_tokens: &[],
         card: "# A model\n",
         origin: None,
         dtype: WeightDtype::F32,

@@ -105,6 +105,7 @@ async fn export(args: ExportArgs, json: bool) -> Result<()> {
         end: special(config.data.tokenizer.eos.as_deref(), &*tokenizer),
         ends: &ends,
         chat_template: template.as_ref().map(ChatTemplate::source),
+        chat_tokens: template.as_ref().map_or(&[], ChatTemplate::tokens),
         card: &card,
         origin: origin.as_ref(),
         dtype: args.dtype,

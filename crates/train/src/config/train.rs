@@ -39,8 +39,9 @@ pub struct TrainConfig {
     pub accumulate: usize,
     /// The learning rate after the warmup.
     pub lr: f64,
-    /// The learning rate at the last step.
-    pub min_lr: f64,
+    /// The learning rate at the last step. Default: a tenth of `lr`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_lr: Option<f64>,
     /// How the learning rate goes from `lr` to `min_lr`.
     pub schedule: Schedule,
     /// For how many steps the learning rate rises first, linearly.
@@ -145,7 +146,7 @@ impl Default for TrainConfig {
             steps: 1000,
             accumulate: 1,
             lr: 1e-3,
-            min_lr: 1e-4,
+            min_lr: None,
             schedule: Schedule::default(),
             warmup: 50,
             decay: None,
@@ -178,6 +179,11 @@ pub(crate) const SOURCE: &str = "source";
 pub const DEVICES: [&str; 5] = ["flex", "cuda", "wgpu", "vulkan", "metal"];
 
 impl TrainConfig {
+    /// The learning rate at the last step.
+    pub fn min_lr(&self) -> f64 {
+        self.min_lr.unwrap_or(self.lr / 10.0)
+    }
+
     /// The share of `peak_tflops` that a rate of floating-point operations is; `None` without `peak_tflops`.
     pub fn mfu(&self, flops_per_second: f64) -> Option<f64> {
         self.peak_tflops.map(|peak| flops_per_second / (peak * 1e12))
@@ -219,7 +225,7 @@ impl TrainConfig {
             let problem = "only the schedule \"wsd\" has a decay of its own; leave it out, or set train.schedule = \"wsd\"";
             return Err(Error::config("train.decay", problem));
         }
-        require(self.min_lr <= self.lr, "train.min_lr", self.min_lr, "from 0 to train.lr")
+        require(self.min_lr() <= self.lr, "train.min_lr", self.min_lr(), "from 0 to train.lr")
     }
 }
 

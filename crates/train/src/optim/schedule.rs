@@ -11,7 +11,7 @@ pub(crate) fn learning_rate(config: &TrainConfig, step: u64) -> f64 {
     match share(config, step) {
         // Not a last bit above it.
         1.0 => config.lr,
-        share => config.min_lr + (config.lr - config.min_lr) * share,
+        share => config.min_lr() + (config.lr - config.min_lr()) * share,
     }
 }
 
@@ -46,7 +46,7 @@ mod tests {
             steps: 101,
             warmup: 10,
             lr: 1.0,
-            min_lr: 0.1,
+            min_lr: Some(0.1),
             ..TrainConfig::default()
         };
         (0..120).map(|step| learning_rate(&config, step)).collect()
@@ -89,9 +89,10 @@ mod tests {
 
     #[test]
     fn a_run_shorter_than_its_warmup_and_a_run_of_one_step_have_rates() {
-        let short = TrainConfig { steps: 5, warmup: 10, lr: 1.0, min_lr: 0.1, ..TrainConfig::default() };
+        let short =
+            TrainConfig { steps: 5, warmup: 10, lr: 1.0, min_lr: Some(0.1), ..TrainConfig::default() };
         assert_eq!(learning_rate(&short, 4), 0.5);
-        let one = TrainConfig { steps: 1, warmup: 0, lr: 1.0, min_lr: 0.1, ..TrainConfig::default() };
+        let one = TrainConfig { steps: 1, warmup: 0, lr: 1.0, min_lr: Some(0.1), ..TrainConfig::default() };
         assert_eq!(learning_rate(&one, 0), 0.1);
     }
 }

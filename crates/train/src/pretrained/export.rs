@@ -46,6 +46,8 @@ pub struct Export<'a> {
     pub ends: &'a [u32],
     /// The chat template that the run rendered conversations with, if there was one.
     pub chat_template: Option<&'a str>,
+    /// The special tokens that it writes, each with its name, such as `eos_token`.
+    pub chat_tokens: &'a [(String, String)],
     /// The model that the run began from: the export keeps its longest text, its other end ids, its sampling settings and
     /// its chat templates.
     pub origin: Option<&'a Origin>,
@@ -281,12 +283,17 @@ impl Export<'_> {
         if self.has_own_template() {
             config.remove("chat_template");
         }
-        // Chat templates may need the origin's tokens if the run has none.
         for (key, token) in [("bos_token", self.begin), ("eos_token", self.end)] {
-            match token {
-                Some((token, _)) => config.insert(key.to_owned(), json!(token)),
-                None => Some(config.entry(key).or_insert(Value::Null).clone()),
-            };
+            if let Some((token, _)) = token {
+                config.insert(key.to_owned(), json!(token));
+            }
+        }
+        // Chat templates need the tokens that they write, also if documents have none around them.
+        for (key, token) in self.chat_tokens {
+            config.entry(key).or_insert_with(|| json!(token));
+        }
+        for key in ["bos_token", "eos_token"] {
+            config.entry(key).or_insert(Value::Null);
         }
         config.into()
     }

@@ -382,7 +382,7 @@ impl<'a, M: LanguageModel, V: Batches, H: AsyncFnMut() -> Result<Option<V>>> Ses
         let Error::Diverged { step, batches, .. } = error else { return error };
         let resume = self.saved.as_ref().map(|(saved, _)| {
             let train = &self.trainer.config().train;
-            let (lr, min_lr) = (train.lr / 2.0, train.min_lr.min(train.lr / 2.0));
+            let (lr, min_lr) = (train.lr / 2.0, train.min_lr().min(train.lr / 2.0));
             Box::new(ResumeFrom {
                 run: self.directory.path().to_owned(),
                 step: Some(*saved),

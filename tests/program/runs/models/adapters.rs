@@ -76,4 +76,14 @@ fn a_run_keeps_what_it_renders_with_and_hands_it_on() {
     project.succeed(&["model", "export", "second", "-o", "again"]);
     let handed_on = fs::read_to_string(project.path("again/chat_template.jinja")).expect("a template");
     assert_eq!(handed_on, template);
+
+    // The template may write tokens that the run puts around no document.
+    let bare = ["--set", "train.out=third", "--set", "train.steps=1", "--set", "tokenizer.eos="];
+    project.succeed(&[&["train", "init.toml"], &bare[..]].concat());
+    project.succeed(&["model", "export", "third", "-o", "bare"]);
+    let eos = |model: &str| {
+        let config = fs::read(project.path(model).join("tokenizer_config.json")).expect("a file");
+        serde_json::from_slice::<Value>(&config).expect("JSON")["eos_token"].clone()
+    };
+    assert_eq!((eos("bare"), eos("model").is_string()), (eos("model"), true));
 }
