@@ -4,6 +4,7 @@
 //! [`source()`](std::error::Error::source) and is not repeated in the message, so a printed chain says
 //! everything once.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -274,13 +275,29 @@ impl fmt::Display for Unit {
 
 /// What has changed of a fingerprint, in words.
 fn changed(field: &str, saved: &str, now: &str) -> String {
-    match field.strip_suffix(".rendering") {
-        Some(source) => format!(
-            "what renders the records of `{source}` is not the same: the chat template, its date, other settings of \
-             the task, or the tokenizer's special tokens"
-        ),
-        None => format!("`{field}` was {saved} and is now {now}"),
-    }
+    let rendering = field.strip_suffix(".rendering").and_then(|source| changed_rendering(source, saved, now));
+    rendering.unwrap_or_else(|| format!("`{field}` was {saved} and is now {now}"))
+}
+
+/// What has changed of what renders the records of a source, in words.
+fn changed_rendering(source: &str, saved: &str, now: &str) -> Option<String> {
+    let parts = |text| serde_json::from_str::<BTreeMap<String, serde_json::Value>>(text).ok();
+    let (saved, now) = (parts(saved)?, parts(now)?);
+    let names: BTreeSet<&String> = saved.keys().chain(now.keys()).collect();
+    let changed = names.into_iter().filter(|name| saved.get(*name) != now.get(*name)).map(|name| {
+        let key = if name.starts_with("tokenizer.") { name.clone() } else { format!("{source}.{name}") };
+        let value = |parts: &BTreeMap<String, _>| {
+            parts
+                .get(name)
+                .map_or_else(|| "not set".to_owned(), |value: &serde_json::Value| value.to_string())
+        };
+        match &**name {
+            "chat.template" => format!("the template of `{key}` is another one"),
+            "tokenizer.added_tokens" => "the tokenizer has other special tokens".to_owned(),
+            _ => format!("`{key}` was {} and is now {}", value(&saved), value(&now)),
+        }
+    });
+    Some(changed.collect::<Vec<_>>().join(", "))
 }
 
 /// Whether this is the answer for a place that is read-only, or another user's.

@@ -270,6 +270,7 @@ impl Prover {
                 self.proof.unproved += 1;
                 return Ok(());
             }
+            Part::Repeated => return Ok(()),
             Part::Inside => {
                 let problem = format!("row {} begins at id {} of the document", piece.row, piece.offset);
                 return Err((Finding::of_rows(FaultKind::BeginsInside, problem), piece));
@@ -303,6 +304,9 @@ impl Prover {
         if !is_whole && judged.end < expected.text.len() {
             self.documents.keep(key, gathered);
             return Ok(());
+        }
+        if !is_whole {
+            self.documents.end(key);
         }
         self.proof.borders.count(&expected, &ids);
         self.proof.count(&expected, &judged);

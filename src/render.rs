@@ -13,17 +13,18 @@
 //! A conversation is rendered once if the template marks turns, or has markers, and nobody's text looks like one or like
 //! a token. Otherwise it is rendered again for each question: what the template wrote itself, and where contents stand.
 
-use std::fmt::Write;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use serde_json::{Map, Value};
+
 use crate::config::{ChatConfig, Samples, SourceConfig, SpecialTokens, Task, TokenizerConfig, Truncate};
 use crate::document::RenderedMarks;
 use crate::error::{Error, Result};
 use crate::store::local;
-use crate::tokenizer::Encoder;
+use crate::tokenizer::{self, Encoder, Tokenizer};
 
 mod again;
 mod alpaca;
@@ -108,8 +109,8 @@ enum Rendering {
 pub(crate) struct Rendered {
     pub(crate) text: String,
     pub(crate) marks: RenderedMarks,
-    /// How many of the oldest messages were taken out, so that the rest fits a row.
-    pub(crate) shortened_by: usize,
+    /// Whether something of it was taken out, so that the rest fits a row.
+    pub(crate) is_shortened: bool,
 }
 
 /// What became of a record, or of one of its samples.
@@ -158,14 +159,33 @@ impl Renderer {
         }
     }
 
-    /// What the log says of the first text that lost messages; nothing of the others.
+    /// Warns if nothing that ends turns is a token: a model that has learned from them does not stop.
+    pub(crate) fn check_ends(&self, tokenizer: &dyn Tokenizer) {
+        let (Rendering::Chat(chat) | Rendering::Completion { messages: Some(chat), .. }) = &self.task else {
+            return;
+        };
+        if let Some(end) = chat.end_without_token(tokenizer) {
+            tracing::warn!(
+                "the turns of {} end with {end:?}, and the tokenizer has no such token: a model that learns from them writes \
+                 it letter by letter, and nothing stops it; use the tokenizer of the model that the template is for, or a \
+                 template that ends turns with a token of this one",
+                self.key
+            );
+        }
+    }
+
+    /// What the log says of the first text that lost something; nothing of the others.
     pub(crate) fn shortened(&self, rendered: &Rendered) -> Option<String> {
-        let room = self.room.get().filter(|_| rendered.shortened_by > 0)?;
+        let room = self.room.get().filter(|_| rendered.is_shortened)?;
         (!room.has_told.swap(true, Relaxed)).then(|| {
-            let (messages, width, key) = (rendered.shortened_by, room.width, &self.key);
+            let (width, key) = (room.width, &self.key);
+            let lost = match self.truncate {
+                Truncate::Start => "its beginning is cut off",
+                Truncate::End => "its end is cut off, with the token that ends it",
+                Truncate::Turns | Truncate::Drop => "its oldest messages are left out",
+            };
             format!(
-                "the conversation is longer than a row, which has {width} ids: its oldest messages are left out, {messages} \
-                 here; raise pipeline.seq_len, or choose what leaves with {key}.chat.truncate; later ones like it are \
+                "the conversation is longer than a row, which has {width} ids: {lost}; raise pipeline.seq_len, or choose what leaves with {key}.chat.truncate; later ones like it are \
                  not named"
             )
         })
@@ -191,10 +211,7 @@ impl Renderer {
 
     /// All that texts and their marks depend on beside the records and the rows: part of the order.
     pub(crate) fn fingerprint(&self) -> String {
-        match self.task {
-            Rendering::Fim(_) => format!("{}, seed {}", self.fingerprint, self.seed),
-            Rendering::Chat(_) | Rendering::Completion { .. } => self.fingerprint.clone(),
-        }
+        self.fingerprint.clone()
     }
 
     /// Why nothing is learned from in all conversations so far, if that is so.
@@ -335,6 +352,9 @@ impl Setup<'_> {
     }
 
     fn no_template(&self) -> Error {
+        if let Err(error) = tokenizer::check_file(self.tokenizer) {
+            return error;
+        }
         let problem = match &self.tokenizer.path {
             Some(path) => format!("there is no chat template beside {}; put it there", path.display()),
             None => {
@@ -485,33 +505,48 @@ impl Setup<'_> {
         Ok(())
     }
 
-    /// A digest of everything that decides texts and marks. Paths do not.
+    /// All that decides texts and marks, as JSON: the settings, and digests of the templates and the special tokens. Paths do
+    /// not count.
     fn fingerprint(&self, templates: Option<&Templates>, tokens: &[Spelling]) -> Result<String> {
-        let chat = ChatConfig { template: None, template_name: None, ..self.chat_config().clone() };
-        let json = |value: serde_json::Result<String>| {
+        let mut parts = Map::new();
+        let json = |value: serde_json::Result<Value>| {
             value.map_err(|e| Error::config(format!("{}.chat", self.key), e.to_string()))
         };
-        let mut all = String::from("millstream render 1");
-        let mut add = |part: &str| {
-            // With its length, so that no two lists of parts are one text.
-            let _ = write!(all, "\n{} {part}", part.len());
+        let chat = ChatConfig { template: None, template_name: None, ..self.chat_config().clone() };
+        let (name, settings) = match self.source.task {
+            Task::Fim => ("fim", serde_json::to_value(&self.source.fim)),
+            Task::Text | Task::Chat | Task::Completion => ("chat", serde_json::to_value(&chat)),
         };
-        add(&json(serde_json::to_string(&self.source.task))?);
-        add(&json(serde_json::to_string(&chat))?);
-        add(&json(serde_json::to_string(&self.source.fim))?);
-        add(&json(serde_json::to_string(&(&self.tokenizer.bos, &self.tokenizer.eos)))?);
-        add(&json(serde_json::to_string(&self.tokenizer.special_tokens))?);
-        add(&json(serde_json::to_string(&(&self.source.kind, &self.source.field)))?);
-        for (name, text) in
-            templates.iter().flat_map(|templates| templates.templates.iter().chain(&templates.tokens))
-        {
-            add(name);
-            add(text);
+        if let Value::Object(settings) = json(settings)? {
+            parts.extend(settings.into_iter().map(|(key, value)| (format!("{name}.{key}"), value)));
         }
-        for token in tokens {
-            add(&token.text);
-            add(if token.is_single_word { "word" } else { "any" });
+        for (name, value) in [
+            ("task", serde_json::to_value(self.source.task)),
+            ("kind", serde_json::to_value(self.source.kind)),
+            ("field", serde_json::to_value(&self.source.field)),
+            ("tokenizer.bos", serde_json::to_value(&self.tokenizer.bos)),
+            ("tokenizer.eos", serde_json::to_value(&self.tokenizer.eos)),
+            ("tokenizer.special_tokens", serde_json::to_value(self.tokenizer.special_tokens)),
+            ("seed", serde_json::to_value((self.source.task == Task::Fim).then(|| self.source.drawn_seed()))),
+        ] {
+            let value = json(value)?;
+            parts.extend((!value.is_null()).then(|| (name.to_owned(), value)));
         }
-        Ok(blake3::hash(all.as_bytes()).to_hex().to_string())
+        let mut digest = |name: &str, texts: &mut dyn Iterator<Item = &str>| {
+            let mut hasher = blake3::Hasher::new();
+            for text in texts {
+                // With its length, so that no two lists of texts are one.
+                hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+            }
+            parts.insert(name.to_owned(), hasher.finalize().to_hex().as_str().into());
+        };
+        if let Some(Templates { templates, tokens }) = templates {
+            let pairs = templates.iter().chain(tokens);
+            digest("chat.template", &mut pairs.flat_map(|(name, text)| [name.as_str(), text.as_str()]));
+        }
+        let spellings =
+            tokens.iter().flat_map(|token| [&*token.text, if token.is_single_word { "word" } else { "any" }]);
+        digest("tokenizer.added_tokens", &mut spellings.into_iter());
+        Ok(Value::Object(parts).to_string())
     }
 }

@@ -6,6 +6,11 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
+use crate::config::TokenizerConfig;
+use crate::error::{Error, Result};
+use crate::location::unexpanded;
+use crate::store::local;
+
 mod borders;
 mod bytes;
 mod encoder;
@@ -36,6 +41,16 @@ pub(crate) use name::{difference, name_of};
 
 /// The special token of bytes and of GPT-2, and of a learned tokenizer for which none is named.
 pub const END_OF_TEXT: &str = "<|endoftext|>";
+
+/// Checks that the tokenizer's file is there, if the config names one.
+pub(crate) fn check_file(config: &TokenizerConfig) -> Result<()> {
+    let path = config.path.as_deref().map(local).transpose()?;
+    let Some(path) = path.filter(|path| !path.exists()) else { return Ok(()) };
+    let (shown, hint) = (path.display(), unexpanded(&path));
+    let problem =
+        format!("there is no file {shown}; name the tokenizer's file, or leave path out to learn one{hint}");
+    Err(Error::config("tokenizer.path", problem))
+}
 
 /// Why a tokenizer refuses a text, in words. A string becomes one with `into()` or `?`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

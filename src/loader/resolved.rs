@@ -4,12 +4,10 @@
 use super::{budgets, lanes, shards};
 use crate::config::{Config, OrAuto, PipelineConfig, SourceKind, TokenizerConfig};
 use crate::cursor::Cursor;
-use crate::error::{Error, Result};
-use crate::location::unexpanded;
+use crate::error::Result;
 use crate::pin::Pinning;
 use crate::source::Source;
-use crate::store::local;
-use crate::tokenizer::{ByteTokenizer, Tokenizer};
+use crate::tokenizer::{self, ByteTokenizer, Tokenizer};
 use crate::world::World;
 use crate::writable;
 
@@ -83,13 +81,6 @@ pub(crate) fn ready(config: &Config, source: &Source) -> Result<usize> {
     if let Some(cache) = config.store.cache.as_ref().filter(|_| source.stores().is_some()) {
         writable::check_cache("store.cache", cache)?;
     }
-    let path = config.tokenizer.path.as_deref().map(local).transpose()?;
-    if let Some(path) = path.filter(|path| !path.exists()) {
-        let (shown, hint) = (path.display(), unexpanded(&path));
-        let problem = format!(
-            "there is no file {shown}; name the tokenizer's file, or leave path out to learn one{hint}"
-        );
-        return Err(Error::config("tokenizer.path", problem));
-    }
+    tokenizer::check_file(&config.tokenizer)?;
     Ok(world)
 }

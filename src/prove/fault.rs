@@ -49,6 +49,8 @@ pub enum FaultKind {
     IgnoredByLoss,
     /// A turn ends without a token that stops generation.
     NoEnd,
+    /// The end of a turn is no token of the tokenizer.
+    EndIsNoToken,
     /// A special token stands for text of somebody's content.
     SpecialInContent,
     /// The token that begins a text stands there twice.
@@ -103,6 +105,7 @@ impl FaultKind {
             Self::UnknownRoles => "say what they are with chat.roles, or set chat.learn to those that count",
             Self::NothingLeft => "set chat.truncate to \"turns\" or \"drop\", or raise pipeline.seq_len",
             Self::NoEnd => "name what ends a turn with chat.turn, or use a template that writes it",
+            Self::EndIsNoToken => "use the tokenizer of the model that the template is for",
             Self::BeginsInside => "this is a defect of packing: please report it with the config",
             Self::SpecialInContent => "leave tokenizer.special_tokens at \"text\"",
             Self::PromptLearned | Self::HeaderLearned | Self::TemplateLearned | Self::PartMasked => {

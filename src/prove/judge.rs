@@ -349,12 +349,18 @@ impl Judge<'_> {
                 }
                 Some(stop) => {
                     let is_token = |token: &Added| token.spelling == *stop;
-                    let known = self.rules.ids.special.values().any(is_token);
-                    if known && !self.rules.ids.special.get(&id).is_some_and(is_token) {
+                    let is_known = self.rules.ids.special.values().any(is_token);
+                    if is_known && !self.rules.ids.special.get(&id).is_some_and(is_token) {
                         let what =
                             "the end of the turn is plain text, and not the token that stops generation";
                         let bytes = self.spans[*last].clone();
                         return Err(self.finding(FaultKind::NoEnd, bytes, Some(turn.message), what));
+                    }
+                    if !is_known && self.rules.ids.tokenizer.id(stop).is_none() {
+                        let what =
+                            "the tokenizer has no token for the end of the turn, so nothing stops generation";
+                        let bytes = turn.end.start - stop.len()..turn.end.start;
+                        return Err(self.finding(FaultKind::EndIsNoToken, bytes, Some(turn.message), what));
                     }
                 }
             }

@@ -154,6 +154,12 @@ impl Ids<'_> {
         let most = ids.iter().take(LONGEST).take_while(is_plain).count();
         (1..=most).find_map(|taken| {
             let decoded = self.tokenizer.decode(&ids[..taken]);
+            // The last id may end within a character, where a row ends.
+            let known = decoded.trim_end_matches(char::REPLACEMENT_CHARACTER);
+            if taken == ids.len() && known.len() < decoded.len() {
+                let cut = text.strip_prefix(known)?.chars().next().filter(|char| !char.is_ascii())?;
+                return Some((taken, known.len() + cut.len_utf8()));
+            }
             let fits = |text: &str| text.starts_with(&*decoded);
             // Such as a space before the first word, which may be the tokenizer's.
             let (is_empty, is_alone) = (decoded.is_empty(), most == 1);

@@ -18,6 +18,7 @@ use super::turns::{Markers, Prompt, Turn};
 use super::{Outcome, RenderError, Rendered};
 use crate::config::{Border, Learn, TurnConfig};
 use crate::document::{Mask, RenderedMarks};
+use crate::tokenizer::Tokenizer;
 
 /// Why a record gives no document.
 pub(super) const NOTHING: &str = "no turn of it is learned from";
@@ -66,7 +67,10 @@ enum Finder {
         has_tools_within: bool,
     },
     /// By words around each content.
-    Sentinels,
+    Sentinels {
+        /// The white space that the template writes before an answer, and not where one begins: the model writes it.
+        lead: String,
+    },
 }
 
 impl fmt::Debug for Form {
@@ -98,6 +102,16 @@ impl Chat {
         ends
     }
 
+    /// What ends turns, if none of it is a token.
+    pub(super) fn end_without_token(&self, tokenizer: &dyn Tokenizer) -> Option<&str> {
+        let Finder::Markers { markers, .. } = &self.template.finder else { return None };
+        let has_token = |end: &str| {
+            let mut within = self.settings.tokens.find(end).map(|(range, _)| &end[range]);
+            tokenizer.id(end.trim()).is_some() || within.any(|token| tokenizer.id(token).is_some())
+        };
+        if markers.ends().any(has_token) { None } else { markers.ends().next() }
+    }
+
     /// How turns are found, in words.
     pub(super) fn finder(&self) -> String {
         match &self.template.finder {
@@ -106,7 +120,7 @@ impl Chat {
                 let begins: Vec<String> = markers.begins().map(|begin| format!("{begin:?}")).collect();
                 format!("the text behind {}", begins.join(" or "))
             }
-            Finder::Sentinels => "each message's content, found by a second render".to_owned(),
+            Finder::Sentinels { .. } => "each message's content, found by a second render".to_owned(),
         }
     }
 
@@ -136,7 +150,10 @@ impl Chat {
             return Ok(Outcome::LeftOut("it has no messages".to_owned()));
         }
         let form = self.form(conversation);
-        let rendered = form.render(conversation, false)?;
+        let rendered = form.render(conversation, false).map_err(|error| in_parts(conversation, error))?;
+        if rendered.text.trim().is_empty() {
+            return Ok(Outcome::LeftOut("the template writes nothing for it".to_owned()));
+        }
         let structure = form.imitations.replaced(conversation, &rendered.text, &|other| form.text(other))?;
         let tokens_in: &str = if self.settings.parses { &rendered.text } else { &structure };
         let special: Vec<Range<usize>> =
@@ -152,7 +169,7 @@ impl Chat {
         let mask = Mask::learning(learned, rendered.text.len());
         let text = rendered.text;
         let marks = RenderedMarks { mask, special, breaks, ..RenderedMarks::default() };
-        Ok(Outcome::Text(Rendered { text, marks, shortened_by: 0 }))
+        Ok(Outcome::Text(Rendered { text, marks, is_shortened: false }))
     }
 
     /// The ranges of a text that are learned from.
@@ -169,7 +186,7 @@ impl Chat {
         // The messages that no turn is known of.
         let mut messages: Vec<usize> = (0..wanted.len()).filter(|number| wanted[*number]).collect();
         let mut ranges = Vec::new();
-        if !matches!(form.finder, Finder::Sentinels) {
+        if !matches!(form.finder, Finder::Sentinels { .. }) {
             messages.retain(|number| !conversation.about[*number].is_assistant());
             let (turns, outside) = self.wanted_turns(form, conversation, rendered, structure, &wanted)?;
             ranges.extend(turns.into_iter().flat_map(|turn| turn.ranges));
@@ -181,11 +198,18 @@ impl Chat {
             places => sentinels::locate(conversation, &rendered.text, places, &render),
         };
         let places = contents(conversation, &messages)?;
-        let found = locate(&places)?;
-        let lasts = places.iter().zip(places.iter().skip(1).map(Some).chain([None]));
-        for ((place, next), range) in lasts.zip(found) {
+        for (nth, (place, range)) in places.iter().zip(locate(&places)?).enumerate() {
             let Some(mut range) = range else { continue };
-            if next.is_none_or(|next| next.message != place.message) {
+            let is_of_another =
+                |other: Option<&Place>| other.is_none_or(|other| other.message != place.message);
+            if let Finder::Sentinels { lead } = &form.finder
+                && conversation.about[place.message].is_assistant()
+                && is_of_another(nth.checked_sub(1).map(|before| &places[before]))
+                && rendered.text[..range.start].ends_with(lead)
+            {
+                range.start -= lead.len();
+            }
+            if is_of_another(places.get(nth + 1)) {
                 range.end = self.behind_end(structure, special, range.end);
             }
             ranges.push(range);
@@ -284,7 +308,7 @@ impl Chat {
                 }
                 Ok(turns)
             }
-            Finder::Sentinels => Ok(Vec::new()),
+            Finder::Sentinels { .. } => Ok(Vec::new()),
         }
     }
 
@@ -318,7 +342,7 @@ impl Chat {
 
 impl Form {
     fn new(template: Template, source: &str, settings: &Settings) -> Self {
-        let form = Self { template, finder: Finder::Sentinels, imitations: Imitations::default() };
+        let form = Self { template, finder: Finder::Generation, imitations: Imitations::default() };
         let finder = form.choose(source, settings);
         let markers = match &finder {
             Finder::Markers { markers, .. } => markers.texts(),
@@ -354,11 +378,29 @@ impl Form {
             Some(turn) => Some(Markers::named(&turn.begin, &turn.end)),
             None => families::recognize(source, settings.eos.as_deref(), &example),
         };
-        let Some(markers) = markers else { return Finder::Sentinels };
+        let Some(markers) = markers else { return Finder::Sentinels { lead: self.lead(&settings.kwargs) } };
         let has_tools_within = families::has_tools_within(&markers, &example);
         let kwargs = Conversation { kwargs: settings.kwargs.clone(), ..Conversation::default() };
         let markers = self.with_prompt(markers, &kwargs, &settings.tokens);
         Finder::Markers { markers, has_tools_within }
+    }
+
+    /// The white space that the template writes before an answer, and not where one begins.
+    fn lead(&self, kwargs: &[(Key, Json)]) -> String {
+        const SAID: &str = "qokzuv";
+        let message = |role, said: &str| families::message(role, Json::String(said.to_owned()));
+        let (user, assistant) = (message("user", "?"), message("assistant", SAID));
+        let render = |messages, prompts| {
+            let example = Conversation { kwargs: kwargs.to_vec(), ..of_messages(messages) };
+            self.render(&example, prompts).ok().map(|rendered| rendered.text)
+        };
+        let lead = || {
+            let prompt = render(vec![user.clone()], true)?;
+            let text = render(vec![user, assistant], false)?;
+            let lead = text.strip_prefix(&*prompt)?.split_once(SAID)?.0;
+            lead.trim().is_empty().then(|| lead.to_owned())
+        };
+        lead().unwrap_or_default()
     }
 
     /// The markers, with the end of the template's generation prompt for the variables of a conversation.
@@ -385,6 +427,17 @@ impl Form {
     fn text(&self, conversation: &Conversation) -> Result<String, RenderError> {
         self.render(conversation, false).map(|rendered| rendered.text)
     }
+}
+
+/// The error of rendering a conversation, with what may be the cause if some content is in parts.
+fn in_parts(conversation: &Conversation, error: RenderError) -> RenderError {
+    let is_in_parts = |message: &Json| matches!(message.get("content"), Some(Json::List(_)));
+    if !conversation.messages.iter().any(is_in_parts) {
+        return error;
+    }
+    let remedy =
+        format!("{}; some contents are in parts here, and many templates take strings alone", error.remedy);
+    RenderError { remedy, ..error }
 }
 
 /// Turns from the ranges of generation blocks.

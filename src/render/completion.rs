@@ -33,7 +33,7 @@ impl Completion {
         if self.border == Border::Split && place > 0 {
             marks.breaks.push(place);
         }
-        Outcome::Text(Rendered { text, marks, shortened_by: 0 })
+        Outcome::Text(Rendered { text, marks, is_shortened: false })
     }
 }
 

@@ -25,17 +25,20 @@ fn too_long(width: usize) -> Outcome {
 impl Room {
     /// A text as it fits a row, if all of it has to.
     pub(super) fn whole(&self, truncate: Truncate, outcome: Outcome) -> Outcome {
-        match outcome {
-            Outcome::Text(mut rendered) => match truncate {
-                Truncate::Start | Truncate::End => {
-                    rendered.marks.limit = Some((self.width, truncate));
-                    Outcome::Text(rendered)
+        let Outcome::Text(mut rendered) = outcome else { return outcome };
+        let fits = self.fits(&mut rendered);
+        match truncate {
+            Truncate::Start | Truncate::End => {
+                rendered.marks.limit = Some((self.width, truncate));
+                if !fits {
+                    rendered.is_shortened = true;
+                    rendered.marks.encoded = EncodedTexts::default();
                 }
-                Truncate::Turns | Truncate::Drop if self.fits(&mut rendered) => Outcome::Text(rendered),
-                Truncate::Turns | Truncate::Drop => too_long(self.width),
-            },
-            left_out => left_out,
+            }
+            Truncate::Turns | Truncate::Drop if !fits => return too_long(self.width),
+            Truncate::Turns | Truncate::Drop => {}
         }
+        Outcome::Text(rendered)
     }
 
     /// A conversation's text as it fits a row: as few of the oldest turns as possible leave.
@@ -59,7 +62,7 @@ impl Room {
             let mut outcome = render(&shorter)?;
             if self.takes(&mut outcome) {
                 if let Outcome::Text(rendered) = &mut outcome {
-                    rendered.shortened_by = starts[first] - system;
+                    rendered.is_shortened = true;
                 }
                 (best, high) = (Some(outcome), first);
             } else {

@@ -160,12 +160,17 @@ impl Source {
         (0..self.corpus.settings.len()).find_map(|source| self.rendering(source)?.unlearned())
     }
 
-    /// Has conversations fit into rows, unless packing cuts documents anywhere. To be called before the first read, once
-    /// the tokenizer is known.
+    /// Has conversations fit into rows, unless packing cuts documents anywhere, and warns of turns whose end is no token. To
+    /// be called before the first read, once the tokenizer is known.
     pub(crate) fn fit(&self, encoder: &Encoder, pipeline: &PipelineConfig) {
-        let Some(row_ids) = pipeline.row_ids() else { return };
-        let renderings = (0..self.corpus.settings.len()).filter_map(|source| self.corpus.rendering(source));
-        renderings.for_each(|rendering| rendering.fit(encoder, row_ids));
+        for rendering in (0..self.corpus.settings.len()).filter_map(|source| self.corpus.rendering(source)) {
+            if let Some(row_ids) = pipeline.row_ids() {
+                rendering.fit(encoder, row_ids);
+            }
+            if self.logs {
+                rendering.check_ends(&**encoder.tokenizer());
+            }
+        }
     }
 
     /// The directories of token shards, each with the number of its source.

@@ -52,6 +52,14 @@ impl Chats {
         std::fs::write(self.path("run.toml"), config).expect("a file");
     }
 
+    /// Leaves it to the template where turns are.
+    fn without_turn(self) -> Self {
+        let config = std::fs::read_to_string(self.path("run.toml")).expect("a config");
+        let without_turn: Vec<&str> = config.lines().filter(|line| !line.starts_with("turn")).collect();
+        std::fs::write(self.path("run.toml"), without_turn.join("\n")).expect("a file");
+        self
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -115,13 +123,22 @@ fn the_log_names_the_first_conversation_that_loses_turns() {
         String::from_utf8(out.stderr).expect("text")
     };
     let said = inspect("pipeline.seq_len=60");
-    assert_eq!(said.matches("oldest messages are left out, 2 here").count(), 1, "{said}");
+    assert_eq!(said.matches("oldest messages are left out").count(), 1, "{said}");
     for part in
         ["WARN", "61 ids", "pipeline.seq_len", "source.0.chat.truncate", "chats.jsonl", "line=2", "byte="]
     {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(!inspect("pipeline.seq_len=128").contains("left out"));
+    let cut = |end: &str| {
+        let truncate = format!("source.0.chat.truncate={end}");
+        let settings = ["-n", "9", "--set", "pipeline.seq_len=60", "--set", &truncate];
+        let out = run(&[&["inspect", &chats.config()], &settings[..]].concat());
+        assert!(out.status.success(), "{out:?}");
+        String::from_utf8(out.stderr).expect("text")
+    };
+    assert_eq!(cut("end").matches("its end is cut off").count(), 1, "{}", cut("end"));
+    assert_eq!(cut("start").matches("its beginning is cut off").count(), 1, "{}", cut("start"));
 }
 
 #[test]
@@ -206,14 +223,68 @@ fn turns_of_other_roles_are_proved_and_a_proof_of_nothing_is_a_fault() {
 fn an_empty_turn_is_proved_where_contents_are_found_by_a_second_render() {
     let template = "{% for m in messages %}[{{ m.role }}] {{ m.content }} {{ eos_token }}\n{% endfor %}\
         {% if add_generation_prompt %}[assistant] {% endif %}";
-    let chats = Chats::new(template, &CHATS.replace("Four.", ""));
-    let config = std::fs::read_to_string(chats.path("run.toml")).expect("a config");
-    let without_turn: Vec<&str> = config.lines().filter(|line| !line.starts_with("turn")).collect();
-    std::fs::write(chats.path("run.toml"), without_turn.join("\n")).expect("a file");
+    let chats = Chats::new(template, &CHATS.replace("Four.", "")).without_turn();
     let said = text(&["inspect", &chats.config(), "--mask"]);
     assert!(said.contains("[assistant] ⟦ <|endoftext|>⟧"), "{said}");
     let said = text(&["inspect", &chats.config(), "--mask", "--check"]);
     assert!(said.starts_with("proved: 3 turns of 2 documents"), "{said}");
+}
+
+#[test]
+fn a_space_that_the_model_writes_before_an_answer_is_learned_from() {
+    let template = "{% for m in messages %}{% if m.role == 'assistant' %}{{ ' ASSISTANT: ' + m.content + eos_token }}\
+        {% else %}{{ ' USER: ' + m.content }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ ' ASSISTANT:' }}\
+        {% endif %}";
+    let chats = Chats::new(template, CHATS).without_turn();
+    let said = text(&["inspect", &chats.config(), "--mask"]);
+    assert!(said.contains(" ASSISTANT:⟦ Two.<|endoftext|>⟧"), "{said}");
+    for border in ["overlap", "split"] {
+        let border = format!("source.0.chat.border={border:?}");
+        let said = text(&["inspect", &chats.config(), "--mask", "--check", "--set", &border]);
+        assert!(said.starts_with("proved: 3 turns of 2 documents"), "{said}");
+    }
+}
+
+#[test]
+fn a_turn_whose_end_is_no_token_is_said_and_a_fault() {
+    let template = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}\
+        {% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+    let chats = Chats::new(template, CHATS).without_turn();
+    let output = run(&["inspect", &chats.config(), "--mask", "--check"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in ["the tokenizer has no such token", "no token for the end of the turn", "chats.jsonl:2"] {
+        assert_eq!(said.matches(part).count(), 1, "{part}: {said}");
+    }
+}
+
+#[test]
+fn rows_that_end_within_a_character_are_proved() {
+    let word = "\u{ef}\u{2615}\u{1f642}".repeat(9);
+    let chats = Chats::new(TEMPLATE, &CHATS.replace("Two.", &word).repeat(9));
+    for width in 21..31 {
+        let seq_len = format!("pipeline.seq_len={width}");
+        let settings = ["--set", &seq_len, "--set", "pipeline.pack=concat", "-n", "3"];
+        text(&[&["inspect", &chats.config(), "--mask", "--check"], &settings[..]].concat());
+    }
+}
+
+#[test]
+fn a_template_that_writes_nothing_is_said() {
+    let chats = Chats::new("{# nothing #}", CHATS);
+    let (_, error) = failure(&["inspect", &chats.config()]);
+    assert!(error.contains("the template writes nothing"), "{error}");
+}
+
+#[test]
+fn a_tokenizer_that_is_not_there_is_named_before_its_template() {
+    let chats = Chats::new(TEMPLATE, CHATS);
+    let config = std::fs::read_to_string(chats.path("run.toml")).expect("a config");
+    let config = config.replace("kind = \"bytes\"", "path = \"nowhere/tokenizer.json\"");
+    let without_template: Vec<&str> = config.lines().filter(|line| !line.starts_with("template")).collect();
+    std::fs::write(chats.path("run.toml"), without_template.join("\n")).expect("a file");
+    let (_, error) = failure(&["check", &chats.config()]);
+    assert!(error.contains("tokenizer.path") && error.contains("there is no file"), "{error}");
 }
 
 #[test]

@@ -241,6 +241,10 @@ fn finish(
             bytes(peak)
         ))?;
     }
+    if let Some((skipped, read)) = meters.as_ref().map(skipped).filter(|(skipped, _)| *skipped > 0) {
+        let (all, list) = (count(read, "document"), RunDirectory::open(&config.train.out)?.skipped());
+        print_line(&format!("  {skipped} of {all} were skipped, as {} says", list.display()))?;
+    }
     print_line(&format!("  {}", outcome.checkpoint.display()))?;
     if has_trained {
         print_waits(outcome, meters)?;
@@ -269,6 +273,13 @@ fn sample(
 fn keep(config: &RunConfig, outcome: &Outcome, text: String) -> Result<()> {
     let sample = Sample { step: outcome.step, prompt: config.train.prompt.clone(), text };
     RunDirectory::open(&config.train.out)?.save_sample(&sample)
+}
+
+/// How many documents were skipped in this session, and how many were read.
+fn skipped(meters: &Meters) -> (u64, u64) {
+    let skipped = meters.stages.iter().map(|stage| stage.skipped).sum();
+    let read = meters.stages.first().map_or(0, |source| source.documents + source.skipped);
+    (skipped, read)
 }
 
 /// Prints the stage that the trainer waited for, and the table of stages.

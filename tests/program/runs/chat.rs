@@ -107,6 +107,15 @@ fn a_tuned_model_answers_and_remembers_what_was_said() {
     }
     assert_eq!(printed(&project.talk(&[], "")), "");
 
+    // What a resume refuses is named.
+    let learn = ["--set", "source.0.chat.learn=last", "--set", "train.steps=151"];
+    let error = project.fail(&[&["train", "--resume", "run"], &learn[..]].concat());
+    let setting = "`source.0.chat.learn` was \"all\" and is now \"last\"";
+    assert!(error.contains(setting), "{error}");
+
+    let output = project.talk(&["--system", &"long ".repeat(20), "red"], "");
+    assert!(said(&output).contains("it sees only the end"), "{}", said(&output));
+
     fs::write(project.path("run/chat.jinja"), TEMPLATE).expect("written");
     let output = project.talk(&[], "red\nmore\n");
     let error = said(&output);

@@ -65,6 +65,12 @@ impl<'a> Chat<'a> {
         let messages: Vec<_> =
             self.messages.iter().map(|(role, content)| (*role, content.as_str())).collect();
         let prompt = self.template.prompt(&messages)?.encode(self.tokenizer)?;
+        let (ids, seen) = (prompt.len(), self.model.seq_len());
+        if ids >= seen {
+            progress::say(&format!(
+                "the conversation has {ids} ids, and the model sees at most {seen} at once: it sees only the end"
+            ));
+        }
         let text = generate_after(self.model, self.tokenizer, prompt, &self.sampling, |piece| {
             if json { Ok(()) } else { write(piece) }
         })?;
