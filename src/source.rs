@@ -16,7 +16,7 @@
 //!
 //! | floor | what |
 //! |---|---|
-//! | `facts`, `record`, `places`, `describe` | the facts about a source that the rest of the crate asks for; single records, read again; where documents stand in files and epochs; descriptions of paths |
+//! | `facts`, `record`, `places`, `describe`, `estimate` | the facts about a source that the rest of the crate asks for; single records, read again; where documents stand in files and epochs; descriptions of paths; estimated sizes |
 //! | `listed` | the sources with their files, before any file is opened |
 //! | `reading` | a lane: from its splits to documents with their cursors |
 //! | `lane` | the part of a corpus that a stream reads: how splits are dealt |
@@ -49,6 +49,7 @@ mod catalog;
 mod content;
 mod cuts;
 mod describe;
+mod estimate;
 mod excerpt;
 mod facts;
 mod filter;
@@ -73,6 +74,8 @@ pub(crate) use catalog::holdout::digest;
 pub use catalog::holdout::{Holdout, Side};
 pub(crate) use catalog::origin::Origin;
 pub use describe::{RecordsFound, extension, recognize};
+#[doc(hidden)]
+pub use estimate::Estimate;
 pub(crate) use excerpt::{excerpt, listed};
 pub(crate) use formats::mds::TokenShard;
 pub use lane::Lane;

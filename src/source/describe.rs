@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::StreamExt;
 use serde_json::{Deserializer, Value};
 
 use super::Source;
@@ -24,6 +25,7 @@ use super::window::Window;
 use crate::bounded;
 use crate::config::reading::did_you_mean;
 use crate::config::{Config, Contents, SourceConfig, SourceKind, StoreConfig, Task};
+use crate::cursor::LaneCursor;
 use crate::error::{Error, Result};
 use crate::files::{Codec, ZSTD_WINDOW, is_text};
 use crate::render::IS_ALPACA;
@@ -120,10 +122,6 @@ pub struct RecordsFound {
     pub task: Task,
     /// The field of the messages, if it has another name than `messages`.
     pub field: Option<String>,
-    /// How many files the source has.
-    pub files: usize,
-    /// Their length as they are stored, in bytes.
-    pub bytes: u64,
 }
 
 /// The usual names of the field with the messages of a conversation.
@@ -132,15 +130,41 @@ const MESSAGES: [&str; 3] = ["messages", "conversations", "conversation"];
 /// The fields of a prompt with its completion.
 const PAIR: [&str; 2] = ["prompt", "completion"];
 
+/// The usual names of the field with the text, the most usual first.
+const USUAL: [&str; 10] =
+    ["text", "content", "txt", "body", "document", "article", "raw_content", "markdown", "story", "md"];
+
+/// How many documents are looked at to tell which field holds the text.
+const DOCUMENTS: usize = 64;
+
 impl Source {
-    /// Returns the dotted names of the fields that may hold the text of a source, by its first file with records. It
-    /// ignores the config's `field`.
+    /// Returns the dotted names of the fields that may hold the text of a source, by its first file with records. Usual
+    /// names, such as `text`, come first. It ignores the config's `field`.
     ///
     /// # Errors
     /// As [`open`](Source::open), and [`Error::Document`] for a file that is not of `config.kind`.
     pub async fn fields(config: &SourceConfig) -> Result<Vec<String>> {
         let wanted = Wanted::Text(String::new());
-        look(config, wanted, |format, file| format.fields(file)).await.map(|(names, ..)| names)
+        let mut names = look(config, wanted, |format, file| format.fields(file)).await?;
+        names.sort_by_key(|name| (usual(name), name.matches('.').count()));
+        Ok(names)
+    }
+
+    /// Returns which of these fields holds the text of a source, by its first 64 documents: the first one with a usual name,
+    /// or else the one with the longest text. `None` if none has text; numbers do not count as text. It ignores the config's
+    /// `field`.
+    pub async fn text_field(config: &SourceConfig, names: &[String]) -> Option<String> {
+        let (mut longest, mut most) = (None, 0);
+        for name in names {
+            let bytes = text_at(config, name).await;
+            if bytes > most {
+                (longest, most) = (Some(name), bytes);
+            }
+            if bytes > 0 && usual(name) < USUAL.len() {
+                break;
+            }
+        }
+        longest.cloned()
     }
 
     /// Returns the task that the records of a source look made for, by its first file with records: those with messages,
@@ -155,8 +179,7 @@ impl Source {
         }
         let names = MESSAGES.iter().chain(&PAIR).chain(&IS_ALPACA).map(|name| (*name).to_owned());
         let wanted = Wanted::Record(names.collect());
-        let (records, files, bytes) =
-            look(config, wanted, |format, file| Ok(first_records(format, file)?)).await?;
+        let records = look(config, wanted, |format, file| Ok(first_records(format, file)?)).await?;
         let has_messages = |name: &&str| records.iter().any(|record| are_messages(&record[*name]));
         let has =
             |names: [&str; 2]| records.iter().any(|record| names.iter().all(|name| !record[*name].is_null()));
@@ -166,7 +189,7 @@ impl Source {
             None if has(PAIR) => (Task::Completion, None),
             None => return Ok(None),
         };
-        Ok(Some(RecordsFound { task, field: field.map(str::to_owned), files, bytes }))
+        Ok(Some(RecordsFound { task, field: field.map(str::to_owned) }))
     }
 }
 
@@ -180,7 +203,7 @@ pub(super) async fn check_column_of_mixture(config: &Config, source: &Source) ->
         return Ok(());
     }
     let wanted = Wanted::Record(Arc::from([column.clone()]));
-    let (records, ..) = look(of, wanted, |format, file| Ok(first_records(format, file)?)).await?;
+    let records = look(of, wanted, |format, file| Ok(first_records(format, file)?)).await?;
     let has = |record: &Value| {
         let nested = column.split('.').try_fold(record, |value, name| value.get(name));
         record.get(column).or(nested).is_some()
@@ -223,13 +246,31 @@ fn are_messages(value: &Value) -> bool {
     }
 }
 
-/// What `find` finds in the first file of a source where it finds something. Also returns how many files there are, and
-/// their length in bytes.
+/// The place of a field's name among the usual ones, behind them if it is another.
+fn usual(name: &str) -> usize {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    USUAL.iter().position(|usual| last.eq_ignore_ascii_case(usual)).unwrap_or(USUAL.len())
+}
+
+/// How much text the first documents of a source have in a field, in bytes.
+async fn text_at(config: &SourceConfig, field: &str) -> usize {
+    let config = SourceConfig { field: Some(field.to_owned()), ..config.clone() };
+    let Ok(source) = Source::open(&[config]).await else { return 0 };
+    let mut first = source.quiet().documents(&LaneCursor::default()).take(DOCUMENTS);
+    let mut bytes = 0;
+    while let Some(Ok(document)) = first.next().await {
+        let text = document.value.text();
+        bytes += if text.trim().parse::<f64>().is_ok() { 0 } else { text.len() };
+    }
+    bytes
+}
+
+/// What `find` finds in the first file of a source where it finds something.
 async fn look<T: Send + 'static>(
     config: &SourceConfig,
     wanted: Wanted,
     find: impl Fn(&dyn Format, Unopened<'_>) -> Result<Vec<T>, Unread> + Send + 'static,
-) -> Result<(Vec<T>, usize, u64)> {
+) -> Result<Vec<T>> {
     let stores = Arc::new(Stores::new(&StoreConfig::default()));
     let config = SourceConfig { task: Task::Text, ..config.clone() };
     let ListedSource { resolved, files } = list(0, &config, &stores, &Arc::default()).await?;
@@ -237,8 +278,7 @@ async fn look<T: Send + 'static>(
     let opener = FileOpener::unplanned(files.clone(), stores, Cancellable::never());
     blocking("source", move || {
         let format = registered(0, &resolved.reads, wanted, &Arc::default())?;
-        let (count, bytes) = (files.len(), files.iter().map(|file| file.len).sum());
-        for number in 0..count.min(LOOKED_AT) as u32 {
+        for number in 0..files.len().min(LOOKED_AT) as u32 {
             let refused = |unread| match unread {
                 Unread::Damaged(problem) => Error::Document {
                     path: files.path(number).to_owned(),
@@ -252,10 +292,10 @@ async fn look<T: Send + 'static>(
             };
             let found = find(&*format, Unopened::new(&opener, number)).map_err(refused)?;
             if !found.is_empty() {
-                return Ok((found, count, bytes));
+                return Ok(found);
             }
         }
-        Ok((Vec::new(), count, bytes))
+        Ok(Vec::new())
     })
     .await
 }

@@ -413,6 +413,6 @@ async fn what_records_are_made_for_is_recognized() {
         let directory = tempfile::tempdir().expect("a directory");
         let config = written(kind, directory.path(), &[answered(0)]);
         let records = Source::recognize_records(&config).await.expect("it is read").expect("conversations");
-        assert_eq!((records.task, records.field, records.files), (Task::Chat, None, 1), "{kind}");
+        assert_eq!((records.task, records.field), (Task::Chat, None), "{kind}");
     }
 }

@@ -49,7 +49,11 @@ async fn strings_in_objects_are_named_by_their_paths() {
     let object = r#"{"doc": {"body": "a", "": "b"}, "n": 1, "a.b": "c", "x.": "d"}"#;
     for content in [format!("{object}\n{object}\n"), format!("[\n{object},\n{object}\n]")] {
         std::fs::write(&path, content).expect("a file");
-        assert_eq!(Source::fields(&config).await.expect("its fields"), ["a.b", "doc.body"]);
+        let fields = Source::fields(&config).await.expect("its fields");
+        assert_eq!(fields, ["doc.body", "a.b"]);
+        assert_eq!(Source::text_field(&config, &fields).await.as_deref(), Some("doc.body"));
+        assert_eq!(Source::text_field(&config, &fields[1..]).await.as_deref(), Some("a.b"));
+        assert_eq!(Source::text_field(&config, &["n".to_owned()]).await, None);
     }
     std::fs::write(&path, format!("{object}\n{{\n")).expect("a file");
     let error = Source::fields(&config).await.expect_err("a broken line").to_string();

@@ -13,16 +13,15 @@ use super::{RunConfig, hint, print_json, print_line, print_text, progress};
 use millstream::atomic::{self, create_atomically, write_atomically};
 use millstream::config::Task;
 use millstream::render::ChatTemplate;
+use millstream::source::Estimate;
 use millstream::{Error, Result};
 
 mod look;
-mod measure;
 mod part;
 mod text;
 mod tokenizer;
 
 use look::Found;
-use measure::Size;
 
 pub(super) const HELP: &str = "\
 Example: a config for all text below a directory
@@ -75,9 +74,9 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
         check_target(output, args.force)?;
     }
     let slow = progress::slow("looking at the files");
-    let Found { parts, left_out, .. } = look::look(&args).await.map_err(by_option)?;
-    let mut size = Size::default();
-    parts.iter().for_each(|part| size.add(part.size));
+    let Found { parts, left_out } = look::look(&args).await.map_err(by_option)?;
+    let mut size = Estimate::default();
+    parts.iter().for_each(|part| size += part.size);
     let tokenizer = tokenizer::choose(&args, &parts, size.text)?;
     let toml = text::toml(&parts, size, &tokenizer, output);
     RunConfig::from_toml(&toml)?;
@@ -108,29 +107,24 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
         ("train", "train a model:"),
     ];
     let next = next.iter().filter(|(command, _)| *command != "train" || cfg!(feature = "train"));
-    let said = |command: &str| hint::command(command.split(' ').chain([&*name]));
-    let commands: Vec<String> = next.clone().map(|(command, _)| said(command)).collect();
+    let commands = next.clone().map(|(command, _)| hint::command(command.split(' ').chain([&*name])));
+    let commands: Vec<String> = commands.collect();
     if json {
         (report["config"], report["next"]) = (json!(name), json!(commands));
         return print_json(&report);
     }
-    print_line(&format!(
-        "wrote {name}: {}, about {} of text in about {}",
-        count(sources as u64, "source"),
-        bytes(text),
-        count(documents, "document")
-    ))?;
-    for line in look::told(&left_out) {
-        print_line(&line)?;
-    }
+    let (sources, documents) = (count(sources as u64, "source"), count(documents, "document"));
+    let wrote = format!("wrote {name}: {sources}, about {} of text in about {documents}", bytes(text));
+    let mut lines = vec![wrote];
+    lines.extend(look::told(&left_out));
     if needs_template {
-        print_line(&format!(
+        lines.push(format!(
             "first name the model's chat template in {name}: tokenizer.path with the template beside it, or \
              source.chat.template"
-        ))?;
+        ));
     }
-    let lines = next.zip(&commands).map(|((_, what), command)| format!("{what:22}{command}"));
-    print_line(&lines.collect::<Vec<_>>().join("\n"))
+    lines.extend(next.zip(&commands).map(|((_, what), command)| format!("{what:22}{command}")));
+    print_line(&lines.join("\n"))
 }
 
 /// Refuses a target that cannot be written, before any file is read.

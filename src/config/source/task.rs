@@ -35,7 +35,7 @@ impl Task {
     }
 
     /// Whether all of a record is read, as JSON, and not the text in one of its fields.
-    pub(crate) fn reads_records(self) -> bool {
+    pub fn reads_records(self) -> bool {
         matches!(self, Self::Chat | Self::Completion)
     }
 }

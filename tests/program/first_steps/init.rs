@@ -289,6 +289,20 @@ fn documents_of_a_small_file_are_counted_whatever_else_is_in_them() {
 }
 
 #[test]
+fn a_hold_out_has_some_documents() {
+    let directory = workplace();
+    for documents in [99, 100, 399, 400, 3999, 4000, 199_999, 200_000] {
+        fs::write(directory.path().join("a.jsonl"), "{\"text\": \"one\"}\n".repeat(documents))
+            .expect("a file");
+        text(directory.path(), &["init", "a.jsonl", "--force"]);
+        let config = Config::load(directory.path().join("millstream.toml")).expect("a config");
+        let held_out = config.pipeline.holdout * documents as f64;
+        assert_eq!(held_out >= 10.0, documents >= 100, "{held_out} of {documents}");
+        assert_eq!(held_out == 0.0, documents < 100, "{held_out} of {documents}");
+    }
+}
+
+#[test]
 fn plain_text_of_three_manners() {
     let cases = [
         ("a line of a poem\nand another\n\n".repeat(300), 1, DocumentKind::Paragraph),

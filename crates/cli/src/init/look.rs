@@ -5,10 +5,9 @@ use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::path::{Component, Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::InitArgs;
-use super::measure;
 use super::part::Part;
 use crate::words::count;
 use millstream::config::{DocumentKind, OnError, SourceConfig, SourceKind};
@@ -28,11 +27,8 @@ const SETTINGS: [&str; 13] =
 /// What was found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// The parts of the corpus. Equal ones are joined.
     pub(super) parts: Vec<Part>,
     pub(super) left_out: Vec<LeftOut>,
-    /// The first error of a file that is left out.
-    error: Option<Error>,
 }
 
 /// Files of one extension that are not part of the corpus.
@@ -40,8 +36,13 @@ pub(super) struct Found {
 pub(super) struct LeftOut {
     extension: String,
     files: usize,
-    /// What is wrong with them, if something is.
-    problem: Option<String>,
+    /// What is wrong with the first of them, if something is.
+    #[serde(serialize_with = "as_words")]
+    problem: Option<Error>,
+}
+
+fn as_words<S: Serializer>(problem: &Option<Error>, to: S) -> Result<S::Ok, S::Error> {
+    problem.as_ref().map(Error::to_string).serialize(to)
 }
 
 impl LeftOut {
@@ -67,21 +68,20 @@ pub(super) fn told(left_out: &[LeftOut]) -> Vec<String> {
 }
 
 impl Found {
+    /// Adds a part, or joins it to one that is read by the same settings.
     fn add(&mut self, part: Part) {
         match self.parts.iter_mut().find(|other| other.is_like(&part)) {
             Some(other) => {
                 other.config.paths.extend(part.config.paths);
-                other.size.add(part.size);
+                other.size += part.size;
             }
             None => self.parts.push(part),
         }
     }
 
-    fn leave_out(&mut self, extension: &str, files: usize, error: Option<Error>) {
+    fn leave_out(&mut self, extension: &str, files: usize, problem: Option<Error>) {
         if files > 0 {
-            let problem = error.as_ref().map(Error::to_string);
             self.left_out.push(LeftOut { extension: extension.to_owned(), files, problem });
-            self.error = self.error.take().or(error);
         }
     }
 }
@@ -103,7 +103,7 @@ pub(super) async fn look(args: &InitArgs) -> Result<Found> {
     Ok(all)
 }
 
-/// The parts of the corpus at a path. A path that cannot be one is refused.
+/// What lies at a path. What cannot be a part of a corpus is refused.
 fn metadata(path: &Path) -> Result<Metadata> {
     let shown = path.display();
     let problem = if path.to_string_lossy().contains("://") {
@@ -134,7 +134,7 @@ async fn file(path: &Path, args: &InitArgs) -> Result<Part> {
             if known.split(", ").any(|known| known == ending) {
                 // Reading it says which byte is wrong.
                 let text = SourceConfig { on_error: OnError::Fail, ..SourceConfig::text(pattern) };
-                measure::size(&text).await?;
+                Source::estimate(&text).await?;
             }
             format!(
                 "{shown}: this is neither UTF-8 text nor a file that is known by its ending ({known}); convert it, or leave \
@@ -145,13 +145,7 @@ async fn file(path: &Path, args: &InitArgs) -> Result<Part> {
             "{shown}: this is neither an array of objects nor one JSON object per line; make it so, for example with \
              `jq -c . FILE > FILE.jsonl`"
         ),
-        Some(kind) => {
-            let part = Part::new(kind, path, pattern, args).await?;
-            if part.size.documents > 0 {
-                return Ok(part);
-            }
-            format!("{shown}: no document can be read there; name other files, or another --field")
-        }
+        Some(kind) => return Part::new(kind, path, pattern, args).await?.measured().await,
     };
     Err(Error::Corpus { problem })
 }
@@ -160,7 +154,7 @@ async fn file(path: &Path, args: &InitArgs) -> Result<Part> {
 async fn directory(path: &Path, args: &InitArgs) -> Result<Found> {
     let mut found = Found::default();
     if let Some(kind) = recognize(path)? {
-        found.add(whole(kind, path, args).await?);
+        found.parts.push(whole(kind, path, args).await?);
         return Ok(found);
     }
     let listing = listing(path).await?;
@@ -173,7 +167,7 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Found> {
     let itself = plain(path);
     for within in within.into_iter().filter(|within| *within != itself) {
         if let Some(kind @ (SourceKind::Shards | SourceKind::Mds)) = recognize(within)? {
-            found.add(whole(kind, within, args).await?);
+            found.parts.push(whole(kind, within, args).await?);
             shards.push(within);
         }
     }
@@ -182,21 +176,21 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Found> {
         groups.entry(extension(file)).or_default().push(file);
     }
     // Files without an extension count only if there are no others.
-    let nameless = groups.remove("");
+    let nameless = groups.remove("").unwrap_or_default();
     for (extension, files) in &groups {
         group(path, extension, files, args, &mut found).await?;
     }
-    match &nameless {
-        Some(files) if found.parts.is_empty() => group(path, "", files, args, &mut found).await?,
-        files => found.leave_out("", files.as_ref().map_or(0, Vec::len), None),
+    match found.parts.is_empty() {
+        true => group(path, "", &nameless, args, &mut found).await?,
+        false => found.leave_out("", nameless.len(), None),
     }
     if found.parts.is_empty() {
         // The error of one file says more than that there is no text.
-        if let Some(error) = found.error {
+        if let Some(error) = found.left_out.into_iter().find_map(|files| files.problem) {
             return Err(error);
         }
-        for files in groups.values().chain(&nameless) {
-            file(files[0], args).await?;
+        for first in groups.values().chain([&nameless]).filter_map(|files| files.first()) {
+            file(first, args).await?;
         }
         let problem = format!(
             "{}: there is no text in this directory: neither plain text nor files that are known by their endings ({}); \
@@ -212,8 +206,7 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Found> {
         found.parts.iter().filter(|part| is_plain(part) == plain).map(|part| part.size.text).sum()
     };
     if text(false) > 20 * text(true) {
-        let (plain, records) = found.parts.into_iter().partition(is_plain);
-        found.parts = records;
+        let plain: Vec<Part> = found.parts.extract_if(.., |part| is_plain(part)).collect();
         for Part { path, size, .. } in plain {
             found.leave_out(&extension(&path), size.files as usize, None);
         }
@@ -226,7 +219,7 @@ async fn whole(kind: SourceKind, path: &Path, args: &InitArgs) -> Result<Part> {
     let name = path.to_string_lossy();
     let name = name.trim_end_matches('/');
     let pattern = if kind == SourceKind::Mds { exactly(name) } else { literal(name) };
-    Part::new(kind, path, pattern, args).await
+    Part::new(kind, path, pattern, args).await?.measured().await
 }
 
 /// The files below a directory that may be a part of the corpus, in order.
@@ -261,18 +254,13 @@ async fn group(
     let is_deep = files.iter().any(|file| file.parent() != Some(&*around));
     let end = if extension.is_empty() { String::new() } else { format!(".{}", exactly(extension)) };
     let all = below(directory, &format!("{}*{end}", if is_deep { "**/" } else { "" }));
-    let mut ways: Vec<Part> = Vec::new();
-    let (mut others, mut error) = (0, None);
+    let (mut ways, mut error): (Vec<Part>, _) = (Vec::new(), None);
     // Some from all over them.
     let looked_at = files.len().min(LOOKED_AT);
     'files: for file in (0..looked_at).map(|number| files[number * files.len() / looked_at]) {
         let name = exactly(&file.to_string_lossy());
-        let kind =
-            recognize(file)?.filter(|kind| *kind != SourceKind::Text || !SETTINGS.contains(&extension));
-        let Some(kind) = kind else {
-            others += 1;
-            continue;
-        };
+        let is_settings = |kind: SourceKind| kind == SourceKind::Text && SETTINGS.contains(&extension);
+        let Some(kind) = recognize(file)?.filter(|kind| !is_settings(*kind)) else { continue };
         for part in &mut ways {
             if part.takes(kind, &name, args).await {
                 part.config.paths.push(name);
@@ -280,37 +268,33 @@ async fn group(
             }
         }
         match Part::new(kind, file, name, args).await {
-            Ok(part) if part.size.documents > 0 => ways.push(part),
-            Ok(_) => others += 1,
-            Err(failed) => {
-                others += 1;
-                error = error.or(Some(failed));
-            }
+            Ok(part) => ways.push(part),
+            Err(failed) => error = error.or(Some(failed)),
         }
     }
+    let taken: usize = ways.iter().map(|part| part.config.paths.len()).sum();
     // Other files of JSON are settings. Of another format, they are damaged, which reading them tells.
-    let is_all = ways.len() == 1 && (others == 0 || extension.split('.').next() != Some("json"));
-    match &mut ways[..] {
-        [] => found.leave_out(extension, files.len(), error),
-        [part] if is_all => {
-            part.config.paths = vec![all];
-            found.add(part.clone().measured().await?);
-        }
-        ways if looked_at == files.len() => {
-            for part in ways {
-                found.add(part.clone().measured().await?);
-            }
-            found.leave_out(extension, others, error);
-        }
-        [one, rest @ ..] => {
-            let other = rest.first().map_or_else(String::new, |part| format!(" and {}", part.path.display()));
-            let problem = format!(
-                "{}: its {} .{extension} files do not all hold the same, such as {}{other}; name the files of one kind",
-                directory.display(),
-                files.len(),
-                one.path.display(),
-            );
-            return Err(Error::Corpus { problem });
+    let is_json = extension.split('.').next() == Some("json");
+    let is_all = ways.len() == 1 && (taken == looked_at || !is_json);
+    if is_all {
+        ways[0].config.paths = vec![all];
+    } else if ways.is_empty() || looked_at == files.len() {
+        found.leave_out(extension, files.len() - taken, error);
+    } else {
+        let different = ways.iter().take(2).map(|part| part.path.display().to_string());
+        let problem = format!(
+            "{}: its {} .{extension} files do not all hold the same, such as {}; name the files of one kind",
+            directory.display(),
+            files.len(),
+            different.collect::<Vec<_>>().join(" and "),
+        );
+        return Err(Error::Corpus { problem });
+    }
+    for part in ways {
+        let files = if is_all { files.len() } else { part.config.paths.len() };
+        match part.measured().await {
+            Ok(part) => found.parts.push(part),
+            Err(error) => found.leave_out(extension, files, Some(error)),
         }
     }
     Ok(())

@@ -1,17 +1,13 @@
 //! A part of the corpus: one source of the config, and the facts found about it.
 
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use super::InitArgs;
-use super::measure::{Size, size, size_of_records, text_at};
 use crate::hint;
 use millstream::config::{DocumentKind, OnError, SourceConfig, SourceKind, Task};
-use millstream::source::{RecordsFound, extension};
+use millstream::source::{Estimate, RecordsFound, extension};
 use millstream::{Error, Result, Source};
-
-/// The usual names of the field with the text, the most usual first.
-const USUAL: [&str; 10] =
-    ["text", "content", "txt", "body", "document", "article", "raw_content", "markdown", "story", "md"];
 
 /// Extensions of programs and pages: each file is written to be read as a whole.
 const WHOLE: [&str; 26] = [
@@ -28,19 +24,15 @@ const SHORT: u64 = 1 << 20;
 /// The longest mean length of lines that are parts of paragraphs, in bytes.
 const SHORT_LINE: u64 = 400;
 
-/// What conversations are, for the reader of the config.
-const CHATS: &str =
-    "conversations: the model's chat template renders them, and the assistant's turns are learned from";
-
 /// One source of the config.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Part {
     pub(super) config: SourceConfig,
     /// The first file, or the directory.
     pub(super) path: PathBuf,
-    /// The findings, for the reader of the config.
-    pub(super) why: String,
-    pub(super) size: Size,
+    /// The fields beside `config.field` that may hold the text.
+    pub(super) others: Vec<String>,
+    pub(super) size: Estimate,
 }
 
 impl Part {
@@ -53,36 +45,28 @@ impl Part {
         if kind == SourceKind::Huggingface {
             (config.subset, config.part) = (args.subset.clone(), args.part.clone());
         }
-        let path = path.to_owned();
-        let why = match kind {
-            SourceKind::Shards => "tokens of `millstream prepare`: no text is tokenized again".to_owned(),
-            SourceKind::Text => String::new(),
-            _ => match found(&config, args).await {
-                Some(found) => {
-                    (config.task, config.field) = (found.task, found.field);
-                    match config.task {
-                        Task::Completion => "a prompt and its completion, which is learned from",
-                        _ => CHATS,
-                    }
-                    .to_owned()
-                }
-                None => {
-                    let (why, size) = records(&mut config, &path, args.field.as_deref()).await?;
-                    return Ok(Self { config, path, why, size });
-                }
-            },
-        };
-        Self { config, path, why, size: Size::default() }.measured().await
+        let mut others = Vec::new();
+        if !matches!(kind, SourceKind::Shards | SourceKind::Text) {
+            match found(&config, args).await {
+                Some(found) => (config.task, config.field) = (found.task, found.field),
+                None => others = records(&mut config, path, args.field.as_deref()).await?,
+            }
+        }
+        Ok(Self { config, path: path.to_owned(), others, size: Estimate::default() })
     }
 
-    /// The same with the size of its files, and if they are plain text with what a document is there.
+    /// The same with its size, and if it is plain text with what a document is there. Without a document it is refused.
     pub(super) async fn measured(mut self) -> Result<Self> {
-        match (self.config.kind, self.config.task) {
-            (SourceKind::Text, _) => (self.why, self.size) = plain(&mut self.config, &self.path).await?,
-            (_, Task::Text) => self.size = size(&self.config).await?,
-            _ => self.size = size_of_records(&self.config).await?,
+        self.size = match self.config.kind {
+            SourceKind::Text => plain(&mut self.config, &self.path).await?,
+            _ => Source::estimate(&self.config).await?,
+        };
+        if self.size.documents > 0 {
+            return Ok(self);
         }
-        Ok(self)
+        let path = self.path.display();
+        let problem = format!("{path}: no document can be read there; name other files, or another --field");
+        Err(Error::Corpus { problem })
     }
 
     /// Whether the records of a file of this kind are read by the same settings.
@@ -93,7 +77,9 @@ impl Part {
         }
         match (found(&here, args).await, &here.field) {
             (Some(found), field) => found.task == here.task && found.field == *field,
-            (None, Some(field)) => here.task == Task::Text && text_at(&here, field).await > 0,
+            (None, Some(field)) => {
+                here.task == Task::Text && Source::text_field(&here, slice::from_ref(field)).await.is_some()
+            }
             (None, None) => false,
         }
     }
@@ -106,31 +92,24 @@ impl Part {
     }
 }
 
-/// Decides what a document is in plain text, and says why.
-async fn plain(config: &mut SourceConfig, path: &Path) -> Result<(String, Size)> {
+/// Decides what a document is in plain text, and measures it.
+async fn plain(config: &mut SourceConfig, path: &Path) -> Result<Estimate> {
     let of = |document| SourceConfig { document, ..config.clone() };
-    let lines = size(&of(DocumentKind::Line)).await?;
-    let extension = extension(path);
-    let is_whole = WHOLE.contains(&extension.split('.').next().unwrap_or_default());
-    let (document, documents, why) = if lines.text <= SHORT * lines.files && (is_whole || lines.files >= MANY)
-    {
-        let why = "each file is a document: there are many short ones, or they are code or pages";
-        (DocumentKind::File, lines.files, why)
+    let lines = Source::estimate(&of(DocumentKind::Line)).await?;
+    let is_whole = WHOLE.contains(&extension(path).split('.').next().unwrap_or_default());
+    let (document, documents) = if lines.text <= SHORT * lines.files && (is_whole || lines.files >= MANY) {
+        (DocumentKind::File, lines.files)
     } else {
         // Without blank lines they may be too long to be read.
-        let paragraphs = size(&of(DocumentKind::Paragraph)).await.unwrap_or_default().documents;
+        let paragraphs = Source::estimate(&of(DocumentKind::Paragraph)).await.unwrap_or_default().documents;
         let is_told = paragraphs > lines.files && 20 * paragraphs >= lines.documents;
-        if is_told && lines.text < SHORT_LINE * lines.documents {
-            let why = "blank lines separate documents; \"line\" makes each line one";
-            (DocumentKind::Paragraph, paragraphs, why)
-        } else {
-            let why =
-                "each line is a document; \"paragraph\" joins lines up to a blank one, \"file\" takes all";
-            (DocumentKind::Line, lines.documents, why)
+        match is_told && lines.text < SHORT_LINE * lines.documents {
+            true => (DocumentKind::Paragraph, paragraphs),
+            false => (DocumentKind::Line, lines.documents),
         }
     };
     config.document = document;
-    Ok((why.to_owned(), Size { documents, ..lines }))
+    Ok(Estimate { documents, ..lines })
 }
 
 /// The task that records look made for; `None` if that is plain text, or if the field with the text is named.
@@ -141,13 +120,11 @@ async fn found(config: &SourceConfig, args: &InitArgs) -> Option<RecordsFound> {
     }
 }
 
-/// Decides which field of records holds the text, says which others there are, and measures the text.
-async fn records(config: &mut SourceConfig, path: &Path, wanted: Option<&str>) -> Result<(String, Size)> {
-    let mut names = match (Source::fields(config).await, wanted) {
-        (names, None) => names?,
-        // Errors of other fields do not matter.
-        (names, Some(_)) => names.unwrap_or_default(),
-    };
+/// Decides which field of records holds the text, and returns the others that may.
+async fn records(config: &mut SourceConfig, path: &Path, wanted: Option<&str>) -> Result<Vec<String>> {
+    let names = Source::fields(config).await;
+    // Errors of other fields do not matter.
+    let mut names = if wanted.is_some() { names.unwrap_or_default() } else { names? };
     if let ([name], SourceKind::Csv | SourceKind::Tsv) = (&names[..], config.kind)
         && let Some(delimiter) = name.chars().find(|c| [',', ';', '\t', '|'].contains(c))
     {
@@ -156,56 +133,29 @@ async fn records(config: &mut SourceConfig, path: &Path, wanted: Option<&str>) -
     }
     config.field = match wanted {
         Some(wanted) => Some(wanted.to_owned()),
-        None => field(config, &mut names).await,
+        None => Source::text_field(config, &names).await,
     };
-    let all = if config.field.is_some() { size(config).await? } else { Size::default() };
-    if all.documents == 0 {
+    // A field that is named may have only numbers.
+    let is_empty = wanted.is_some() && Source::estimate(config).await?.documents == 0;
+    if is_empty || config.field.is_none() {
         // The error of a record that cannot be read says more.
-        let field = wanted.map(str::to_owned).or_else(|| names.first().cloned());
-        if let Some(field) = field.filter(|field| names.contains(field)) {
-            size(&SourceConfig { field: Some(field), on_error: OnError::Fail, ..config.clone() }).await?;
+        if let Some(field) = names.iter().find(|name| wanted.is_none_or(|wanted| wanted == *name)) {
+            let field = Some(field.clone());
+            Source::estimate(&SourceConfig { field, on_error: OnError::Fail, ..config.clone() }).await?;
         }
         let at = wanted.map(|wanted| format!(" at {wanted:?}")).unwrap_or_default();
-        let remedy = match &names[..] {
-            [] => "it has no field with text".to_owned(),
-            names => {
-                format!("name the field that has some with --field NAME; there are: {}", names.join(", "))
-            }
+        let (there, import) = (names.join(", "), hint::command(["import", "--help"]));
+        let remedy = match names.is_empty() {
+            true => "it has no field with text".to_owned(),
+            false => format!("name the field that has some with --field NAME; there are: {there}"),
         };
         let tokens = match config.kind {
-            SourceKind::Mds => {
-                let import = hint::command(["import", "--help"]);
-                format!("; if it holds tokens, `{import}` says how to read them")
-            }
+            SourceKind::Mds => format!("; if it holds tokens, `{import}` says how to read them"),
             _ => String::new(),
         };
         let problem = format!("{}: no text{at} in its first records; {remedy}{tokens}", path.display());
         return Err(Error::Corpus { problem });
     }
     names.retain(|name| Some(name) != config.field.as_ref());
-    let why = match &names[..] {
-        [] => "the only field with text".to_owned(),
-        others => format!("other fields: {}", others.join(", ")),
-    };
-    Ok((why, all))
-}
-
-/// The field that holds the text: one with a usual name, or else the one with the longest text.
-async fn field(first: &SourceConfig, names: &mut [String]) -> Option<String> {
-    let usual = |name: &String| {
-        let last = name.rsplit('.').next().unwrap_or(name);
-        USUAL.iter().position(|usual| last.eq_ignore_ascii_case(usual))
-    };
-    names.sort_by_key(|name| (usual(name).unwrap_or(USUAL.len()), name.matches('.').count()));
-    let (mut longest, mut most) = (None, 0);
-    for name in &*names {
-        let bytes = text_at(first, name).await;
-        if bytes > most {
-            (longest, most) = (Some(name.clone()), bytes);
-        }
-        if bytes > 0 && usual(name).is_some() {
-            break;
-        }
-    }
-    longest
+    Ok(names)
 }

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use super::measure::Size;
 use super::part::Part;
 use crate::words::{bytes, toml_of};
-use millstream::config::{SourceConfig, SourceKind, Task, TokenizerConfig};
+use millstream::config::{DocumentKind, SourceKind, Task, TokenizerConfig};
+use millstream::source::Estimate;
 
 /// The text of the config at `output`, for sources with this size in total.
 pub(super) fn toml(
     parts: &[Part],
-    Size { text, documents, .. }: Size,
+    Estimate { text, documents, .. }: Estimate,
     ids: &TokenizerConfig,
     output: &Path,
 ) -> String {
@@ -25,7 +25,7 @@ pub(super) fn toml(
     };
     let ([seq_len, batch_size, layers, d_model, heads, d_ff, steps], [lr, min_lr]) = shape(text);
     let (warmup, every) = (steps / 20, steps / 4);
-    let pack = match parts.iter().any(|part| has_records(&part.config)) {
+    let pack = match parts.iter().any(|part| part.config.task.reads_records()) {
         true => set("pack", "\"best_fit\"", "no row begins within a conversation"),
         false => String::new(),
     };
@@ -66,7 +66,7 @@ checkpoint_every = {every}
 
 /// The table of one of these sources.
 fn source(parts: &[Part], number: usize) -> String {
-    let Part { config, why, size, .. } = &parts[number];
+    let Part { config, others, size, .. } = &parts[number];
     let kind = config.kind.name();
     let table = line("[[source]]", &format!("files: {}, about {} of text", size.files, bytes(size.text)));
     let mut lines = vec!["\n".to_owned(), table];
@@ -84,33 +84,46 @@ fn source(parts: &[Part], number: usize) -> String {
         several => format!("[\n    {},\n]", several.join(",\n    ")),
     };
     lines.push(set("paths", &paths, ""));
-    let of_field = if has_records(config) { "" } else { why };
-    for (key, value, why) in
-        [("subset", &config.subset, ""), ("part", &config.part, ""), ("field", &config.field, of_field)]
-    {
-        lines.extend(value.as_ref().map(|value| set(key, &toml_of(value), why)));
+    for (key, value) in [("subset", &config.subset), ("part", &config.part)] {
+        lines.extend(value.as_ref().map(|value| set(key, &toml_of(value), "")));
+    }
+    if let Some(field) = &config.field {
+        let why = match &others[..] {
+            _ if config.task.reads_records() => String::new(),
+            [] => "the only field with text".to_owned(),
+            others => format!("other fields: {}", others.join(", ")),
+        };
+        lines.push(set("field", &toml_of(field), &why));
     }
     if let Some(delimiter) = &config.csv.delimiter {
         lines.push(set("csv", &format!("{{ delimiter = {} }}", toml_of(delimiter)), ""));
     }
-    if has_records(config) {
+    if config.task.reads_records() {
+        let why = match config.task {
+            Task::Completion => "a prompt and its completion, which is learned from",
+            _ => {
+                "conversations: the model's template renders them, and the assistant's turns are learned from"
+            }
+        };
         lines.push(set("task", &toml_of(&config.task), why));
         let template = "its file, unless it lies beside tokenizer.path";
         lines.push(set("# chat", "{ template = \"chat_template.jinja\" }", template));
     }
     if config.kind == SourceKind::Text {
+        let why = match config.document {
+            DocumentKind::File => {
+                "each file is a document: there are many short ones, or they are code or pages"
+            }
+            DocumentKind::Paragraph => "blank lines separate documents; \"line\" makes each line one",
+            _ => "each line is a document; \"paragraph\" joins lines up to a blank one, \"file\" takes all",
+        };
         lines.push(set("document", &toml_of(&config.document), why));
     }
     lines.push(match config.kind {
-        SourceKind::Shards => format!("# {why}\n"),
+        SourceKind::Shards => "# tokens of `millstream prepare`: no text is tokenized again\n".to_owned(),
         _ => set("on_error", "{ skip = 100 }", "logs and leaves out up to 100 bad documents"),
     });
     lines.concat()
-}
-
-/// Whether a template renders the records of a source.
-fn has_records(config: &SourceConfig) -> bool {
-    matches!(config.task, Task::Chat | Task::Completion)
 }
 
 /// The tokenizer's table.
@@ -164,19 +177,5 @@ fn held_out(documents: u64) -> f64 {
         400..4000 => 0.05,
         4000..200_000 => 0.01,
         _ => 0.001,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hold_out_has_some_documents() {
-        for documents in [100, 399, 400, 3999, 4000, 199_999, 200_000] {
-            let held_out = held_out(documents) * documents as f64;
-            assert!(held_out >= 10.0, "{held_out} of {documents}");
-        }
-        assert_eq!(held_out(99), 0.0);
     }
 }

@@ -1,6 +1,5 @@
 //! The tokenizer of a starter config.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -12,6 +11,9 @@ use millstream::tokenizer::END_OF_TEXT;
 use millstream::{Error, Result, bounded};
 
 const NAME: &str = "tokenizer.json";
+
+/// The longest tokenizer that is read, in bytes.
+const MOST: u64 = 1 << 30;
 
 /// The usual tokens for the end of a document.
 const ENDS: [&str; 8] =
@@ -39,10 +41,8 @@ pub(super) fn choose(args: &InitArgs, parts: &[Part], text: u64) -> Result<Token
 
 /// The token of a tokenizer's file for the end of a document, if it has a usual one.
 fn usual_end(path: &Path) -> Result<Option<String>> {
-    let mut text = Vec::new();
-    let here = millstream::local(path)?;
-    let read = bounded::open(&here).and_then(|mut file| file.read_to_end(&mut text));
-    read.map_err(|e| Error::io(path, "read the tokenizer", e))?;
+    let text = bounded::read_any(&millstream::local(path)?, MOST);
+    let text = text.map_err(|e| Error::io(path, "read the tokenizer", e))?;
     // A file of ranks is not JSON, and does not name its special tokens.
     let tokenizer: Value = serde_json::from_slice(&text).unwrap_or_default();
     let added = tokenizer["added_tokens"].as_array().into_iter().flatten();
