@@ -184,6 +184,8 @@ fn conversations_and_completions() {
         let source = &config.sources[0];
         assert_eq!((source.task, source.field.as_deref()), (task, field));
         assert_eq!(config.pipeline.pack, PackRule::BestFit);
+        // Bytes are the tokens of so little text.
+        assert!(config.pipeline.seq_len >= 2 * line.len(), "{}", config.pipeline.seq_len);
     }
     for kind in KINDS {
         let directory = workplace();

@@ -4,8 +4,11 @@ use std::path::Path;
 
 use super::part::Part;
 use crate::words::{bytes, toml_of};
-use millstream::config::{DocumentKind, SourceKind, Task, TokenizerConfig};
+use millstream::config::{DocumentKind, SourceKind, Task, TokenizerConfig, TokenizerKind};
 use millstream::source::Estimate;
+
+/// The longest rows of a starter config, in ids.
+const LONGEST_ROW: u64 = 4096;
 
 /// The text of the config at `output`, for sources with this size in total.
 pub(super) fn toml(
@@ -23,12 +26,15 @@ pub(super) fn toml(
         0.0 => ("0.0".to_owned(), "there are too few documents to keep some for validation"),
         share => (share.to_string(), "the share of documents kept for validation"),
     };
-    let ([seq_len, batch_size, layers, d_model, heads, d_ff, steps], [lr, min_lr]) = shape(text);
+    let ([usual, rows, layers, d_model, heads, d_ff, steps], [lr, min_lr]) = shape(text);
     let (warmup, every) = (steps / 20, steps / 4);
-    let pack = match parts.iter().any(|part| part.config.task.reads_records()) {
-        true => set("pack", "\"best_fit\"", "no row begins within a conversation"),
-        false => String::new(),
+    let mut records = parts.iter().filter(|part| part.config.task.reads_records()).peekable();
+    let pack = match records.peek() {
+        Some(_) => set("pack", "\"best_fit\"", "no row begins within a conversation"),
+        None => String::new(),
     };
+    let seq_len = records.fold(usual, |longest, part| longest.max(row_of_records(part.size, ids)));
+    let batch_size = (rows * usual / seq_len).max(4);
     format!(
         r#"# A starting point for about {bytes} of text in about {documents} documents.
 # Paths are relative to the directory that you run the program in. Keys that are not here have defaults.
@@ -167,6 +173,13 @@ fn shape(text: u64) -> ([u32; 7], [&'static str; 2]) {
         text if text < 2 << 30 => ([256, 16, 6, 512, 8, 1536, 10000], ["1e-3", "1e-4"]),
         _ => ([1024, 16, 12, 768, 12, 2048, 20000], ["6e-4", "6e-5"]),
     }
+}
+
+/// How long rows should be for records of this size, so that most of them fit: three times their mean length.
+fn row_of_records(Estimate { text, documents, .. }: Estimate, ids: &TokenizerConfig) -> u32 {
+    let bytes_of_id = if ids.kind == TokenizerKind::Bytes { 1 } else { 3 };
+    let length = 3 * text / (documents.max(1) * bytes_of_id);
+    (length.min(LONGEST_ROW) as u32).next_power_of_two()
 }
 
 /// The share of so many documents to hold out, so that some surely are; 0 if there are too few.
