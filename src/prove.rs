@@ -305,9 +305,6 @@ impl Prover {
             self.documents.keep(key, gathered);
             return Ok(());
         }
-        if !is_whole {
-            self.documents.end(key);
-        }
         self.proof.borders.count(&expected, &ids);
         self.proof.count(&expected, &judged);
         Ok(())

@@ -161,9 +161,7 @@ impl Renderer {
 
     /// Warns if nothing that ends turns is a token: a model that has learned from them does not stop.
     pub(crate) fn check_ends(&self, tokenizer: &dyn Tokenizer) {
-        let (Rendering::Chat(chat) | Rendering::Completion { messages: Some(chat), .. }) = &self.task else {
-            return;
-        };
+        let Rendering::Chat(chat) = &self.task else { return };
         if let Some(end) = chat.end_without_token(tokenizer) {
             tracing::warn!(
                 "the turns of {} end with {end:?}, and the tokenizer has no such token: a model that learns from them writes \
@@ -185,8 +183,8 @@ impl Renderer {
                 Truncate::Turns | Truncate::Drop => "its oldest messages are left out",
             };
             format!(
-                "the conversation is longer than a row, which has {width} ids: {lost}; raise pipeline.seq_len, or choose what leaves with {key}.chat.truncate; later ones like it are \
-                 not named"
+                "the conversation is longer than a row, which has {width} ids: {lost}; raise pipeline.seq_len, or choose \
+                 what leaves with {key}.chat.truncate; later ones like it are not named"
             )
         })
     }
@@ -532,21 +530,24 @@ impl Setup<'_> {
             let value = json(value)?;
             parts.extend((!value.is_null()).then(|| (name.to_owned(), value)));
         }
-        let mut digest = |name: &str, texts: &mut dyn Iterator<Item = &str>| {
+        // Each text with its length, so that no two lists of texts are one.
+        let digest = |texts: Vec<&str>| {
             let mut hasher = blake3::Hasher::new();
             for text in texts {
-                // With its length, so that no two lists of texts are one.
                 hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
             }
-            parts.insert(name.to_owned(), hasher.finalize().to_hex().as_str().into());
+            Value::from(hasher.finalize().to_hex().as_str())
         };
-        if let Some(Templates { templates, tokens }) = templates {
-            let pairs = templates.iter().chain(tokens);
-            digest("chat.template", &mut pairs.flat_map(|(name, text)| [name.as_str(), text.as_str()]));
+        let mut all: Vec<&str> = Vec::new();
+        for token in tokens {
+            all.extend([&*token.text, if token.is_single_word { "word" } else { "any" }]);
         }
-        let spellings =
-            tokens.iter().flat_map(|token| [&*token.text, if token.is_single_word { "word" } else { "any" }]);
-        digest("tokenizer.added_tokens", &mut spellings.into_iter());
+        if let Some(Templates { templates, tokens }) = templates {
+            let texts = templates.iter().flat_map(|(name, text)| [name.as_str(), text.as_str()]);
+            parts.insert("chat.template".to_owned(), digest(texts.collect()));
+            all.extend(tokens.iter().flat_map(|(name, text)| [name.as_str(), text.as_str()]));
+        }
+        parts.insert("tokenizer.added_tokens".to_owned(), digest(all));
         Ok(Value::Object(parts).to_string())
     }
 }

@@ -1,7 +1,8 @@
 //! Rows in the making in, copied rows out.
 //!
 //! This is the only place where the ids of a row are gathered from its documents. The lane's own task does it, for a block
-//! of its next rows, and one `memcpy` is left for the batch. The row is hashed right after the copy, while its ids are in the CPU's cache and in one piece.
+//! of its next rows, and one `memcpy` is left for the batch. The row is hashed right after the copy, while its ids are in
+//! the CPU's cache and in one piece.
 //!
 //! Held in memory: the block.
 

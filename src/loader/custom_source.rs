@@ -83,8 +83,9 @@ impl CustomSource {
         let (source, tokenizer) = (config.sources[0].clone(), config.tokenizer.clone());
         let rendering =
             blocking("source", move || Renderer::new(0, &source, &tokenizer)).await?.map(Arc::new);
-        if let (Some(rendering), Some(row_ids)) = (&rendering, config.pipeline.row_ids()) {
-            rendering.fit(encoder, row_ids);
+        if let Some(rendering) = &rendering {
+            rendering.check_ends(&**encoder.tokenizer());
+            config.pipeline.row_ids().into_iter().for_each(|row_ids| rendering.fit(encoder, row_ids));
         }
         Ok(Self::InMemory(texts.with_rendering(rendering)))
     }

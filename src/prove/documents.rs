@@ -1,6 +1,6 @@
 //! Documents from the pieces of batches: the ids of a document that rows have cut are put together again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::batch::{Batch, Piece};
@@ -22,7 +22,7 @@ pub(super) enum Part {
     Beginning { gathered: Gathered, is_whole: bool },
     /// The rest of a document whose beginning was before the first batch.
     Rest,
-    /// The end of a document that ended with its row: the next row repeats it.
+    /// The end of a document that is known already: rows overlap.
     Repeated,
     /// The rest of a document, in a row that begins with it.
     Inside,
@@ -32,8 +32,8 @@ pub(super) enum Part {
 #[derive(Debug, Default)]
 pub(super) struct Documents {
     open: HashMap<Key, Gathered>,
-    /// Those that ended with their row.
-    ended: HashSet<Key>,
+    /// How many ids those have of which the next row repeats some.
+    repeated: HashMap<Key, usize>,
     /// Whether rows may cut documents.
     cuts: bool,
     /// Whether documents may have begun before the first batch.
@@ -60,7 +60,9 @@ impl Documents {
             _ if !self.cuts => return Part::Inside,
             _ => match self.open.remove(&key).filter(|open| open.ids.len() >= offset) {
                 Some(open) => open,
-                None if self.ended.remove(&key) => return Part::Repeated,
+                None if self.repeated.get(&key).is_some_and(|len| offset + places.len() <= *len) => {
+                    return Part::Repeated;
+                }
                 None if self.is_within => return Part::Rest,
                 None => return Part::Inside,
             },
@@ -70,17 +72,17 @@ impl Documents {
         gathered.ids.extend(&batch.ids()[places.start + known..places.end]);
         gathered.learned.extend(&learned[places.start + known..places.end]);
         let is_whole = !self.cuts || piece.to < batch.lengths()[row];
+        let overlap = batch.width() - batch.seq_len();
+        match self.cuts && piece.to as usize + overlap > batch.lengths()[row] as usize {
+            true => self.repeated.insert(key, gathered.ids.len()),
+            false => self.repeated.remove(&key),
+        };
         Part::Beginning { gathered, is_whole }
     }
 
     /// Keeps a document that may go on in another row.
     pub(super) fn keep(&mut self, key: Key, gathered: Gathered) {
         self.open.insert(key, gathered);
-    }
-
-    /// Notes a document that has ended with its row.
-    pub(super) fn end(&mut self, key: Key) {
-        self.ended.insert(key);
     }
 
     /// How many documents may go on.

@@ -356,7 +356,7 @@ impl Judge<'_> {
                         let bytes = self.spans[*last].clone();
                         return Err(self.finding(FaultKind::NoEnd, bytes, Some(turn.message), what));
                     }
-                    if !is_known && self.rules.ids.tokenizer.id(stop).is_none() {
+                    if !is_known && !self.rules.ids.has_token(stop) {
                         let what =
                             "the tokenizer has no token for the end of the turn, so nothing stops generation";
                         let bytes = turn.end.start - stop.len()..turn.end.start;

@@ -66,6 +66,14 @@ pub(super) struct Parting {
 }
 
 impl Ids<'_> {
+    /// Whether a text that ends turns is a token, or has one.
+    pub(super) fn has_token(&self, end: &str) -> bool {
+        let mut ids = Vec::new();
+        self.tokenizer.id(end.trim()).is_some()
+            || self.special.values().any(|added| end.contains(&added.spelling))
+            || self.tokenizer.encode(end, &mut ids).is_ok() && ids.len() == 1
+    }
+
     /// The text of ids, special tokens included.
     pub(super) fn text(&self, ids: &[u32]) -> String {
         let runs = ids.chunk_by(|a, b| self.special.contains_key(a) == self.special.contains_key(b));
@@ -154,12 +162,6 @@ impl Ids<'_> {
         let most = ids.iter().take(LONGEST).take_while(is_plain).count();
         (1..=most).find_map(|taken| {
             let decoded = self.tokenizer.decode(&ids[..taken]);
-            // The last id may end within a character, where a row ends.
-            let known = decoded.trim_end_matches(char::REPLACEMENT_CHARACTER);
-            if taken == ids.len() && known.len() < decoded.len() {
-                let cut = text.strip_prefix(known)?.chars().next().filter(|char| !char.is_ascii())?;
-                return Some((taken, known.len() + cut.len_utf8()));
-            }
             let fits = |text: &str| text.starts_with(&*decoded);
             // Such as a space before the first word, which may be the tokenizer's.
             let (is_empty, is_alone) = (decoded.is_empty(), most == 1);
@@ -174,6 +176,7 @@ impl Ids<'_> {
                     Some((taken, decoded.len() + 1))
                 }
                 () if is_empty && is_alone && self.tokenizer.decode(&[ids[0]; 2]) == " " => Some((1, 0)),
+                () if taken == ids.len() => cut(&decoded, text).map(|len| (taken, len)),
                 () => None,
             }
         })
@@ -249,4 +252,13 @@ impl Ids<'_> {
         spans.truncate(run.len());
         Some(spans)
     }
+}
+
+/// For how many bytes of `text` the last ids stand, if they end within a character, where a row ends. The bytes of that
+/// character do not count: they are known once the next ids are.
+fn cut(decoded: &str, text: &str) -> Option<usize> {
+    let known = decoded.trim_end_matches(char::REPLACEMENT_CHARACTER);
+    let is_cut =
+        known.len() < decoded.len() && text.strip_prefix(known)?.starts_with(|char: char| !char.is_ascii());
+    is_cut.then_some(known.len())
 }

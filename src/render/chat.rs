@@ -106,8 +106,10 @@ impl Chat {
     pub(super) fn end_without_token(&self, tokenizer: &dyn Tokenizer) -> Option<&str> {
         let Finder::Markers { markers, .. } = &self.template.finder else { return None };
         let has_token = |end: &str| {
-            let mut within = self.settings.tokens.find(end).map(|(range, _)| &end[range]);
-            tokenizer.id(end.trim()).is_some() || within.any(|token| tokenizer.id(token).is_some())
+            let (mut ids, within) = (Vec::new(), self.settings.tokens.find(end));
+            tokenizer.id(end.trim()).is_some()
+                || within.map(|(range, _)| &end[range]).any(|token| tokenizer.id(token).is_some())
+                || tokenizer.encode(end, &mut ids).is_ok() && ids.len() == 1
         };
         if markers.ends().any(has_token) { None } else { markers.ends().next() }
     }
@@ -204,6 +206,7 @@ impl Chat {
                 |other: Option<&Place>| other.is_none_or(|other| other.message != place.message);
             if let Finder::Sentinels { lead } = &form.finder
                 && conversation.about[place.message].is_assistant()
+                && !fewer.contains(place)
                 && is_of_another(nth.checked_sub(1).map(|before| &places[before]))
                 && rendered.text[..range.start].ends_with(lead)
             {
@@ -394,13 +397,9 @@ impl Form {
             let example = Conversation { kwargs: kwargs.to_vec(), ..of_messages(messages) };
             self.render(&example, prompts).ok().map(|rendered| rendered.text)
         };
-        let lead = || {
-            let prompt = render(vec![user.clone()], true)?;
-            let text = render(vec![user, assistant], false)?;
-            let lead = text.strip_prefix(&*prompt)?.split_once(SAID)?.0;
-            lead.trim().is_empty().then(|| lead.to_owned())
-        };
-        lead().unwrap_or_default()
+        let prompt = render(vec![user.clone()], true);
+        let answered = render(vec![user, assistant], false);
+        prompt.zip(answered).map(|(prompt, answered)| lead(&prompt, &answered, SAID)).unwrap_or_default()
     }
 
     /// The markers, with the end of the template's generation prompt for the variables of a conversation.
@@ -438,6 +437,12 @@ fn in_parts(conversation: &Conversation, error: RenderError) -> RenderError {
     let remedy =
         format!("{}; some contents are in parts here, and many templates take strings alone", error.remedy);
     RenderError { remedy, ..error }
+}
+
+/// The white space before what was `said`, behind a prompt for it.
+pub(super) fn lead(prompt: &str, answered: &str, said: &str) -> String {
+    let before = answered.strip_prefix(prompt).and_then(|rest| Some(rest.split_once(said)?.0));
+    before.filter(|before| before.trim().is_empty()).unwrap_or_default().to_owned()
 }
 
 /// Turns from the ranges of generation blocks.

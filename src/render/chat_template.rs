@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use super::chat::tokens;
+use super::chat::{lead, tokens};
 use super::conversation::Conversation;
 use super::spellings::Spellings;
 use super::structure::Imitations;
@@ -126,6 +126,15 @@ impl ChatTemplate {
             );
         }
         Ok(prompt)
+    }
+
+    /// The white space that the template writes before an answer, and not where one begins: an answer of a model begins with
+    /// it. Empty if there is none.
+    pub fn lead(&self) -> String {
+        let turn = [("user", "hi"), ("assistant", SAID)];
+        let [prompt, answered] = [self.render(&turn[..1], true), self.render(&turn, false)];
+        let texts = prompt.ok().zip(answered.ok());
+        texts.map(|(prompt, answered)| lead(&prompt.text, &answered.text, SAID)).unwrap_or_default()
     }
 
     /// The ids that end the assistant's turn: none if the template does not tell.

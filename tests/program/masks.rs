@@ -238,6 +238,16 @@ fn a_space_that_the_model_writes_before_an_answer_is_learned_from() {
     let chats = Chats::new(template, CHATS).without_turn();
     let said = text(&["inspect", &chats.config(), "--mask"]);
     assert!(said.contains(" ASSISTANT:⟦ Two.<|endoftext|>⟧"), "{said}");
+    let parts = r#"[{"type": "text", "text": "Hm.", "train": false}, {"type": "text", "text": "Two."}]"#;
+    let in_parts = Chats::new(
+        &template.replace(
+            "m.content",
+            "(m.content if m.content is string else m.content | map(attribute='text') | join)",
+        ),
+        &CHATS.replace("\"Two.\"", parts),
+    );
+    let said = text(&["inspect", &in_parts.without_turn().config(), "--mask"]);
+    assert!(said.contains(" ASSISTANT: Hm.⟦Two.<|endoftext|>⟧"), "{said}");
     for border in ["overlap", "split"] {
         let border = format!("source.0.chat.border={border:?}");
         let said = text(&["inspect", &chats.config(), "--mask", "--check", "--set", &border]);
@@ -253,6 +263,11 @@ fn a_turn_whose_end_is_no_token_is_said_and_a_fault() {
     let output = run(&["inspect", &chats.config(), "--mask", "--check"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
+    // A named end may have more than its token.
+    let with_line_end = Chats::new(&TEMPLATE.replace("{{ eos_token }}", "{{ eos_token ~ '\n' }}"), CHATS);
+    let end = "source.0.chat.turn.end=\"<|endoftext|>\\n\"";
+    let output = run(&["inspect", &with_line_end.config(), "--mask", "--check", "--set", end]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     for part in ["the tokenizer has no such token", "no token for the end of the turn", "chats.jsonl:2"] {
         assert_eq!(said.matches(part).count(), 1, "{part}: {said}");
     }

@@ -95,7 +95,7 @@ const KEPT_ALIVE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long the process waits at its end for tasks that write what they hold, such as tokens for the cache. Jobs that
 /// still run then, such as one that waits for standard input, are dropped.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The path in errors of standard output.
 const STANDARD_OUTPUT_NAME: &str = "standard output";

@@ -243,7 +243,7 @@ fn finish(
     }
     if let Some((skipped, read)) = meters.as_ref().map(skipped).filter(|(skipped, _)| *skipped > 0) {
         let (all, list) = (count(read, "document"), RunDirectory::open(&config.train.out)?.skipped());
-        print_line(&format!("  {skipped} of {all} were skipped, as {} says", list.display()))?;
+        print_line(&format!("  {skipped} of {all} were skipped in this session: see {}", list.display()))?;
     }
     print_line(&format!("  {}", outcome.checkpoint.display()))?;
     if has_trained {

@@ -18,6 +18,8 @@ pub(super) struct Chat<'a> {
     tokenizer: &'a dyn Tokenizer,
     template: &'a ChatTemplate,
     sampling: Sampling,
+    /// What an answer begins with that the template writes, too.
+    lead: String,
     /// The role and the content of each message.
     messages: Vec<(&'static str, String)>,
 }
@@ -34,7 +36,7 @@ impl<'a> Chat<'a> {
     ) -> Self {
         sampling.ends.extend(template.ends(tokenizer));
         let messages = system.map(|system| ("system", system.to_owned())).into_iter().collect();
-        Self { model, tokenizer, template, sampling, messages }
+        Self { model, tokenizer, template, sampling, lead: template.lead(), messages }
     }
 
     /// Answers one question, or each line of standard input.
@@ -78,7 +80,8 @@ impl<'a> Chat<'a> {
             true => print_json(&json!({ "prompt": question, "text": text }))?,
             false => print_line("")?,
         }
-        self.messages.push(("assistant", text));
+        let said = text.strip_prefix(&*self.lead).unwrap_or(&text);
+        self.messages.push(("assistant", said.to_owned()));
         Ok(())
     }
 }

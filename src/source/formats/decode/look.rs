@@ -68,9 +68,11 @@ struct Look<'a, 'b> {
 
 impl<'a> Look<'a, '_> {
     fn find<E>(&mut self, value: FieldValue) -> Result<(), E> {
-        for Way { nth, rest, .. } in &self.ways {
+        let Some((last, others)) = self.ways.split_last() else { return Ok(()) };
+        for Way { nth, rest, .. } in others {
             self.found[*nth] = Some(Found { left: rest.len(), value: value.clone() });
         }
+        self.found[last.nth] = Some(Found { left: last.rest.len(), value });
         Ok(())
     }
 
