@@ -55,14 +55,14 @@ impl Documents {
         let (row, offset) = (piece.row as usize, piece.offset as usize);
         let places: Range<usize> =
             row * batch.width() + piece.from as usize..row * batch.width() + piece.to as usize;
+        let overlap = batch.width() - batch.seq_len();
+        let is_repeated = |len: &usize| places.len() <= overlap && offset + places.len() <= *len;
         let mut gathered = match offset {
             0 => Gathered::default(),
             _ if !self.cuts => return Part::Inside,
             _ => match self.open.remove(&key).filter(|open| open.ids.len() >= offset) {
                 Some(open) => open,
-                None if self.repeated.get(&key).is_some_and(|len| offset + places.len() <= *len) => {
-                    return Part::Repeated;
-                }
+                None if self.repeated.get(&key).is_some_and(is_repeated) => return Part::Repeated,
                 None if self.is_within => return Part::Rest,
                 None => return Part::Inside,
             },
@@ -72,7 +72,6 @@ impl Documents {
         gathered.ids.extend(&batch.ids()[places.start + known..places.end]);
         gathered.learned.extend(&learned[places.start + known..places.end]);
         let is_whole = !self.cuts || piece.to < batch.lengths()[row];
-        let overlap = batch.width() - batch.seq_len();
         match self.cuts && piece.to as usize + overlap > batch.lengths()[row] as usize {
             true => self.repeated.insert(key, gathered.ids.len()),
             false => self.repeated.remove(&key),
