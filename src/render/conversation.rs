@@ -103,24 +103,8 @@ impl Conversation {
 
     /// The first field of a message that has reasoning or calls beside its content.
     pub(super) fn beside_content(&self, message: usize) -> Option<&'static str> {
-        REASONING.into_iter().chain(["tool_calls"]).find(|name| self.has(message, name))
-    }
-
-    pub(super) fn has_reasoning(&self, message: usize) -> bool {
-        REASONING.into_iter().any(|name| self.has(message, name))
-    }
-
-    /// The same conversation, in which a message calls nothing.
-    pub(super) fn without_calls(&self, message: usize) -> Self {
-        let mut other = self.clone();
-        if let Json::Object(entries) = &mut other.messages[message] {
-            entries.retain(|(name, _)| name != "tool_calls");
-        }
-        other
-    }
-
-    fn has(&self, message: usize, name: &str) -> bool {
-        self.messages[message].get(name).is_some_and(|value| !is_empty(value))
+        let has = |name: &&str| self.messages[message].get(name).is_some_and(|value| !is_empty(value));
+        REASONING.into_iter().chain(["tool_calls"]).find(has)
     }
 
     /// The strings of a message's content.

@@ -66,13 +66,11 @@ pub(super) fn check(
                 if said.may_be_left_out(conversation, text, render) {
                     continue;
                 }
-                let (what, remedy) = match said.what {
-                    What::Content(_) => ("content", "it (some take only a list of parts)"),
-                    What::Call(_) => ("tool calls", "them"),
-                };
                 return Err(RenderError::new(
-                    format!("message {number} is to be learned from, and the template leaves its {what} out"),
-                    format!("use a template that renders {remedy}, or leave the record out"),
+                    format!(
+                        "message {number} is to be learned from, and the template leaves its content out"
+                    ),
+                    "use a template that renders it (some take only a list of parts), or leave the record out",
                 ));
             }
             true if !is_at_learned => "to be learned from, and stands outside what marks a turn in the text",
@@ -160,17 +158,7 @@ impl Said {
         text: &str,
         render: &dyn Fn(&Conversation) -> Result<String, RenderError>,
     ) -> bool {
-        let has_more = match self.what {
-            What::Content(_) => conversation.beside_content(self.message).is_some(),
-            What::Call(_) => {
-                let mut contents = conversation.texts(self.message).map(str::trim);
-                let without = conversation.without_calls(self.message);
-                conversation.has_reasoning(self.message)
-                    || contents.any(|words| !words.is_empty() && text.contains(words))
-                    || render(&without).is_ok_and(|without| without != text)
-            }
-        };
-        has_more
+        conversation.beside_content(self.message).is_some()
             || render(&conversation.with(|number| number != self.message))
                 .is_ok_and(|without| without == text)
     }

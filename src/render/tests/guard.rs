@@ -89,24 +89,6 @@ fn what_only_seems_wrong_is_not_refused() {
 }
 
 #[test]
-fn calls_that_the_template_leaves_out_teach_no_silence() {
-    let record = with_calls(json!({"role": "assistant", "content": "It shines."}));
-    let error = refused(&Given::new(CHATML), &record);
-    assert!(error.what.starts_with("message 2 is to be learned from, and the template leaves"), "{error:?}");
-    // What else the message says is learned from.
-    let mut spoken = record.clone();
-    spoken["messages"][1]["content"] = json!("I look.");
-    let text = rendered(&Given::new(CHATML).renderer(), &spoken);
-    assert_eq!(learned(&text), ["I look.<|im_end|>", "It shines.<|im_end|>"]);
-    let mut both = with_calls(json!({"role": "assistant", "content": "It shines."}));
-    both["messages"][1] = call(&["weather", "clock"]);
-    let first =
-        CHATML.replace("m.content", "m.content + (m.tool_calls[0].function.name if m.tool_calls else '')");
-    let text = rendered(&Given::new(&first).renderer(), &both);
-    assert_eq!(learned(&text), ["weather<|im_end|>", "It shines.<|im_end|>"]);
-}
-
-#[test]
 fn an_answer_that_the_template_leaves_out_teaches_no_end() {
     let two = chat(&[("u", "1"), ("a", "two"), ("u", "3"), ("a", "four")]);
     let without = |what: &str| Given::new(&CHATML.replace("m.content", what));
