@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::row_block::{RowBlock, RowOfBlock, carried, number_of};
+use super::row_block::{CopiedRow, Copies, RowBlock, RowOfBlock, carried, number_of};
 use super::{Batch, MaskedPlaces, Piece};
-use crate::cursor::{Cursor, Digest};
+use crate::cursor::{Cursor, Digest, RowAccount};
 use crate::document::Sequence;
 
 /// A batch being built. A row's ids are copied when the row is added, so its sources are not kept in memory while the
@@ -38,6 +38,11 @@ impl BatchBuilder {
         self.batch_size = rows;
     }
 
+    /// The rows so far.
+    pub(super) fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
     /// How many ids wider than `seq_len` rows are.
     pub(crate) fn ahead(&self) -> usize {
         self.batch.ahead
@@ -53,25 +58,28 @@ impl BatchBuilder {
     /// # Panics
     /// If its width differs from the rows before, or is less than `ahead`.
     pub fn push(&mut self, sequence: &Sequence) {
-        let mut block = RowBlock::default();
-        block.push(sequence, self.batch.ahead);
-        self.append(&block, 0);
+        self.copy(sequence);
     }
 
-    /// Adds a row that was copied into a block with the same `ahead`. Returns the row's hash.
+    /// As [`push`](Self::push). Returns the row's hash, and what it holds.
+    pub(crate) fn copy(&mut self, sequence: &Sequence) -> (Digest, RowAccount) {
+        self.begin_row(sequence.width());
+        let number = self.rows();
+        let Batch { ids, pieces, masked, corpora, columns, ahead, .. } = &mut self.batch;
+        let copies = Copies { ids, pieces, masked, corpora, columns };
+        let row = CopiedRow::copy(sequence, number, *ahead, copies);
+        self.end_row(row)
+    }
+
+    /// Adds a row that was copied into a block with the same `ahead`. Returns what [`copy`](Self::copy) does.
     ///
     /// # Panics
     /// As [`push`](Self::push).
-    pub(crate) fn append(&mut self, block: &RowBlock, nth: usize) -> Digest {
+    pub(crate) fn append(&mut self, block: &RowBlock, nth: usize) -> (Digest, RowAccount) {
         let RowOfBlock { row, ids, pieces, masked } = block.row(nth);
+        self.begin_row(row.width);
         let number = self.rows() as u32;
         let batch = &mut self.batch;
-        if number == 0 {
-            assert!(row.width >= batch.ahead, "rows of {} ids cannot overlap by {}", row.width, batch.ahead);
-            batch.width = row.width;
-            batch.ids.reserve_exact(self.batch_size * row.width);
-        }
-        assert_eq!(batch.width, row.width, "the sequences of a batch have one width");
         batch.ids.extend_from_slice(ids);
         batch.pieces.extend(pieces.iter().map(|piece| Piece {
             row: number,
@@ -80,11 +88,26 @@ impl BatchBuilder {
             ..*piece
         }));
         batch.masked.extend(masked.iter().map(|masked| MaskedPlaces { row: number, ..*masked }));
+        self.end_row(row)
+    }
+
+    fn begin_row(&mut self, width: usize) {
+        let batch = &mut self.batch;
+        if batch.rows() == 0 {
+            assert!(width >= batch.ahead, "rows of {width} ids cannot overlap by {}", batch.ahead);
+            batch.width = width;
+            batch.ids.reserve_exact(self.batch_size * width);
+        }
+        assert_eq!(batch.width, width, "the sequences of a batch have one width");
+    }
+
+    fn end_row(&mut self, row: CopiedRow) -> (Digest, RowAccount) {
+        let batch = &mut self.batch;
         batch.lengths.push(row.len as u32);
         batch.text_bytes += row.text_bytes;
         batch.text_bytes_within_documents += row.text_bytes_within_documents;
         batch.ids.resize(batch.rows() * row.width, self.pad);
-        row.digest
+        (row.digest, row.account)
     }
 
     /// Fills the rest of the batch with rows of padding, unless it has no row yet. Returns how many targets they lack.

@@ -1,8 +1,8 @@
 //! Rows in the making in, copied rows out.
 //!
-//! This is the only place where the ids of a row are gathered from its documents. The lane's own task does it, for a block
-//! of its next rows, and one `memcpy` is left for the batch. The row is hashed right after the copy, while its ids are in
-//! the CPU's cache and in one piece.
+//! This is the only place where the ids of a row are gathered from its documents. A row goes straight into a batch, or
+//! into a block with the lane's next rows: then the lane's own task does the work, and one `memcpy` is left for the
+//! batch. The row is hashed right after the copy, while its ids are in the CPU's cache and in one piece.
 //!
 //! Held in memory: the block.
 
@@ -26,6 +26,16 @@ pub(super) struct CopiedRow {
     pub(super) digest: Digest,
     /// What it holds, for the ledger.
     pub(super) account: RowAccount,
+}
+
+/// The lists that rows are copied to.
+#[derive(Debug)]
+pub(super) struct Copies<'a> {
+    pub(super) ids: &'a mut Vec<u32>,
+    pub(super) pieces: &'a mut Vec<Piece>,
+    pub(super) masked: &'a mut Vec<MaskedPlaces>,
+    pub(super) corpora: &'a mut Vec<Arc<Files>>,
+    pub(super) columns: &'a mut Vec<Arc<Columns>>,
 }
 
 /// A run of ids of one document.
@@ -89,6 +99,51 @@ impl Run {
             id if id == ids => bytes as u64,
             id => (id * bytes / ids) as u64,
         }
+    }
+}
+
+impl CopiedRow {
+    /// Copies a row, the one of this number, to the ends of the lists. A batch has targets for so many ids `ahead`.
+    pub(super) fn copy(sequence: &Sequence, number: usize, ahead: usize, to: Copies<'_>) -> Self {
+        let (len, width) = (sequence.len(), sequence.width());
+        let seq_len = width.saturating_sub(ahead);
+        let (mut text_bytes, mut text_bytes_within_documents) = (0, 0);
+        let (begin, begin_masked, mut end) = (to.ids.len(), to.masked.len(), 0);
+        for part in sequence.parts().iter().filter(|part| !part.is_empty()) {
+            part.append_to(to.ids);
+            let ids = end..end + part.len();
+            end = ids.end;
+            to.pieces.push(Piece {
+                row: number as u32,
+                from: ids.start as u32,
+                to: ids.end as u32,
+                offset: part.offset() as u32,
+                position: part.position(),
+                corpus: number_of(part.files(), to.corpora),
+                columns: carried(part.columns().as_ref(), to.columns),
+            });
+            // Ids past `seq_len` count in the next row, and the row's first id is not a target here: its bytes count in the
+            // previous row.
+            let targets = ids.start.max(1)..ids.end.min(seq_len + 1);
+            let run = Run { ids, offset: part.offset(), document: part.document() };
+            let [bytes, within_document] = match part.is_plain() {
+                true => run.text_bytes(targets),
+                false => {
+                    let mask = part.mask();
+                    push_masked(to.masked, begin_masked, number as u32, &mask, run.ids.start);
+                    run.learned_text_bytes(targets, &mask)
+                }
+            };
+            text_bytes += bytes;
+            text_bytes_within_documents += within_document;
+        }
+        let mut digest = Digest::of_row(&to.ids[begin..]);
+        let masked = &to.masked[begin_masked..];
+        if !masked.is_empty() {
+            digest = digest.masking(masked.iter().map(|masked| masked.from..masked.to));
+        }
+        let account = sequence.account(ahead, masked_targets(masked, seq_len));
+        Self { len, width, text_bytes, text_bytes_within_documents, digest, account }
     }
 }
 
@@ -169,51 +224,14 @@ pub(super) struct RowOfBlock<'a> {
 impl RowBlock {
     /// Copies a row. A batch has targets for so many ids `ahead`.
     pub(crate) fn push(&mut self, sequence: &Sequence, ahead: usize) {
-        let number = self.rows.len();
         if let Some(left_out) = sequence.left_out() {
-            self.left_out.push((number, left_out.clone()));
+            self.left_out.push((self.rows.len(), left_out.clone()));
         }
-        let (len, width) = (sequence.len(), sequence.width());
-        let seq_len = width.saturating_sub(ahead);
-        let (mut text_bytes, mut text_bytes_within_documents) = (0, 0);
-        let (begin, begin_masked, mut end) = (self.ids.len(), self.masked.len(), 0);
-        for part in sequence.parts().iter().filter(|part| !part.is_empty()) {
-            part.append_to(&mut self.ids);
-            let ids = end..end + part.len();
-            end = ids.end;
-            self.pieces.push(Piece {
-                row: number as u32,
-                from: ids.start as u32,
-                to: ids.end as u32,
-                offset: part.offset() as u32,
-                position: part.position(),
-                corpus: number_of(part.files(), &mut self.corpora),
-                columns: carried(part.columns().as_ref(), &mut self.columns),
-            });
-            // Ids past `seq_len` count in the next row, and the row's first id is not a target here: its bytes count in the
-            // previous row.
-            let targets = ids.start.max(1)..ids.end.min(seq_len + 1);
-            let run = Run { ids, offset: part.offset(), document: part.document() };
-            let [bytes, within_document] = match part.is_plain() {
-                true => run.text_bytes(targets),
-                false => {
-                    let mask = part.mask();
-                    push_masked(&mut self.masked, begin_masked, number as u32, &mask, run.ids.start);
-                    run.learned_text_bytes(targets, &mask)
-                }
-            };
-            text_bytes += bytes;
-            text_bytes_within_documents += within_document;
-        }
-        let mut digest = Digest::of_row(&self.ids[begin..]);
-        let masked = &self.masked[begin_masked..];
-        if !masked.is_empty() {
-            digest = digest.masking(masked.iter().map(|masked| masked.from..masked.to));
-        }
-        let account = sequence.account(ahead, masked_targets(masked, seq_len));
-        let row = CopiedRow { len, width, text_bytes, text_bytes_within_documents, digest, account };
-        let ends = Ends { ids: self.ids.len(), pieces: self.pieces.len(), masked: self.masked.len() };
-        self.rows.push(BlockRow { row, ends });
+        let Self { ids, pieces, masked, corpora, columns, rows, .. } = self;
+        let copies = Copies { ids, pieces, masked, corpora, columns };
+        let row = CopiedRow::copy(sequence, rows.len(), ahead, copies);
+        let ends = Ends { ids: ids.len(), pieces: pieces.len(), masked: masked.len() };
+        rows.push(BlockRow { row, ends });
     }
 
     pub(crate) fn rows(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Builds the streams: lanes, dealt into batches, made ahead of need or on demand.
 //!
 //! Ahead of need, each lane has a task that copies its rows, and one more makes the batches. On demand there is no
-//! task, and a row is copied when its batch is made.
+//! task, and rows are copied straight into their batch.
 
 use std::collections::HashSet;
 use std::pin::Pin;

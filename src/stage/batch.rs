@@ -1,6 +1,6 @@
 //! Rows in, batches out.
 //!
-//! Held in memory: one batch. The ids come from the lanes' blocks; a row that is in none is copied into one. The batch's
+//! Held in memory: one batch. The ids come from the lanes' blocks, or are copied here from their documents. The batch's
 //! cursor is completed here with the state of each lane, the digest of its rows, and the run's events.
 
 use std::collections::VecDeque;
@@ -14,10 +14,10 @@ use futures::{Stream, StreamExt};
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::turn::Row;
-use crate::batch::{Batch, BatchBuilder};
+use super::turn::{DealtRows, Row};
+use crate::batch::{Batch, BatchBuilder, uncopied_values};
 use crate::config::Last;
-use crate::cursor::{Cursor, Event};
+use crate::cursor::{Cursor, Digest, Event, Omitted, RowAccount};
 use crate::error::Result;
 use crate::meter::{Meter, Sample, stage_span};
 use crate::world::World;
@@ -156,20 +156,43 @@ impl<S> Batches<S> {
         self.turns += 1;
         let is_excluded = self.is_excluded();
         let Self { builder, cursor, cut, .. } = self;
-        let (block, rows) = turn.rows.copied(builder.ahead());
-        if let (Cut::Turns, false) = (cut, is_excluded) {
-            builder.expect(rows.len());
-        }
-        for nth in rows {
-            let (account, left_out) = (block.account(nth), block.left_out(nth));
-            let values = |column: &str| block.values(nth, column);
-            if is_excluded {
-                cursor.exclude_row(lane, account, left_out);
-                cursor.exclude_row_values(lane, account, values);
-            } else {
-                let digest = builder.append(&block, nth);
-                cursor.add_row(lane, (digest, account), left_out);
-                cursor.add_row_values(lane, account, values);
+        match turn.rows {
+            DealtRows::Uncopied(rows) if is_excluded => {
+                for row in rows.as_slice() {
+                    let account = row.uncopied_account(builder.ahead());
+                    cursor.exclude_row(lane, account, row.left_out());
+                    cursor.exclude_row_values(lane, account, |column| uncopied_values(row, column, account));
+                }
+            }
+            DealtRows::Copied(block, rows) if is_excluded => {
+                for nth in rows {
+                    let account = block.account(nth);
+                    cursor.exclude_row(lane, account, block.left_out(nth));
+                    cursor.exclude_row_values(lane, account, |column| block.values(nth, column));
+                }
+            }
+            rows => {
+                if let Cut::Turns = cut {
+                    builder.expect(rows.len());
+                }
+                let mut add = |row: (Digest, RowAccount),
+                               left_out: Option<&Omitted>,
+                               builder: &BatchBuilder| {
+                    cursor.add_row(lane, row, left_out);
+                    cursor.add_row_values(lane, row.1, |column| builder.values_of_last_row(column, row.1));
+                };
+                match rows {
+                    DealtRows::Uncopied(rows) => {
+                        for row in rows.as_slice() {
+                            let copied = builder.copy(row);
+                            add(copied, row.left_out(), builder);
+                        }
+                    }
+                    DealtRows::Copied(block, rows) => rows.for_each(|nth| {
+                        let copied = builder.append(&block, nth);
+                        add(copied, block.left_out(nth), builder);
+                    }),
+                }
             }
         }
     }

@@ -201,7 +201,7 @@ mod tests {
                     number += 1;
                     let DealtRows::Copied(block, rows) = rows else { panic!("they are not copied") };
                     shape.push(rows.len());
-                    hashes.extend(rows.map(|nth| copied.append(&block, nth)));
+                    hashes.extend(rows.map(|nth| copied.append(&block, nth).0));
                 }
                 shapes.push(shape);
             }

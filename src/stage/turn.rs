@@ -76,16 +76,10 @@ pub(super) enum DealtRows {
 }
 
 impl DealtRows {
-    /// A block of copied rows, and which rows of it these are. A batch has targets for so many ids `ahead`.
-    pub(super) fn copied(self, ahead: usize) -> (Arc<RowBlock>, Range<usize>) {
+    pub(super) fn len(&self) -> usize {
         match self {
-            Self::Copied(block, rows) => (block, rows),
-            Self::Uncopied(rows) => {
-                let mut block = RowBlock::default();
-                rows.as_slice().iter().for_each(|row| block.push(row, ahead));
-                let rows = 0..block.rows();
-                (block.into(), rows)
-            }
+            Self::Uncopied(rows) => rows.as_slice().len(),
+            Self::Copied(_, rows) => rows.len(),
         }
     }
 }
