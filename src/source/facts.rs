@@ -160,8 +160,8 @@ impl Source {
         (0..self.corpus.settings.len()).find_map(|source| self.rendering(source)?.unlearned())
     }
 
-    /// Has conversations fit into rows, unless packing cuts documents anywhere, and warns of turns whose end is no token. To
-    /// be called before the first read, once the tokenizer is known.
+    /// Makes conversations fit into rows, unless packing cuts documents anywhere, and warns if turns do not end with a token.
+    /// Call it before the first read, once the tokenizer is known.
     pub(crate) fn fit(&self, encoder: &Encoder, pipeline: &PipelineConfig) {
         for rendering in (0..self.corpus.settings.len()).filter_map(|source| self.corpus.rendering(source)) {
             if let Some(row_ids) = pipeline.row_ids() {

@@ -54,15 +54,8 @@ impl Calls {
         name: &'static str,
         call: fn(&State, &[Value]) -> Result<Value, Error>,
     ) {
-        match self.recorder.clone() {
-            None => self.env.add_filter(name, move |state: &State<'_, '_>, args: &[Value]| call(state, args)),
-            Some(recorder) => {
-                let call: Call = Arc::new(call);
-                self.env.add_filter(name, move |state: &State<'_, '_>, args: &[Value]| {
-                    recorder.call(state, Called::Operator(name), &call, args)
-                });
-            }
-        }
+        let call = self.through(Called::Operator(name), call);
+        self.env.add_filter(name, move |state: &State<'_, '_>, args: &[Value]| call(state, args));
     }
 
     pub(super) fn filter(
