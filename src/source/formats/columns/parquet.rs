@@ -534,10 +534,14 @@ struct From {
 
 impl Read for From {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let ends = &self.chunks.ends;
+        let (ends, len) = (&self.chunks.ends, self.chunks.stored.len());
         let end = ends.get(ends.partition_point(|&end| end <= self.at)).copied();
-        let left = end.unwrap_or(self.chunks.stored.len()).saturating_sub(self.at);
+        // A damaged footer names places behind the end of the file.
+        let left = end.map_or(len, |end| end.min(len)).saturating_sub(self.at);
         let n = usize::try_from(left).map_or(into.len(), |left| left.min(into.len()));
+        if n == 0 {
+            return Ok(0);
+        }
         self.chunks.read(self.at, &mut into[..n])?;
         self.at += n as u64;
         Ok(n)
