@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::ByteCount;
@@ -360,12 +361,19 @@ impl<'de> Deserialize<'de> for OnError {
             Skip {
                 skip: u64,
             },
+            #[serde(untagged)]
+            Negative {
+                skip: i64,
+            },
         }
 
-        Ok(match Written::deserialize(deserializer)? {
-            Written::Fail => Self::Fail,
-            Written::Skip { skip } => Self::Skip(skip),
-        })
+        match Written::deserialize(deserializer)? {
+            Written::Fail => Ok(Self::Fail),
+            Written::Skip { skip } => Ok(Self::Skip(skip)),
+            Written::Negative { skip } => {
+                Err(D::Error::custom(format!("cannot skip {skip} documents; write 0 or more")))
+            }
+        }
     }
 }
 

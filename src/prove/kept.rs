@@ -1,4 +1,4 @@
-//! What a template drops or changes of the messages: counts over all conversations.
+//! What a template drops or changes of the messages, and what they lack: counts over all conversations.
 
 use std::ops::Range;
 
@@ -32,7 +32,7 @@ impl Missing {
     }
 }
 
-/// What templates drop or change.
+/// What templates drop or change, and what messages lack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Kept {
@@ -50,6 +50,8 @@ pub struct Kept {
     pub tools: Missing,
     /// The prompts of turns: the text before a turn that is not what the model sees when it writes it.
     pub prompts: Missing,
+    /// The assistant's messages that say something.
+    pub answers: Missing,
 }
 
 impl Kept {
@@ -68,8 +70,14 @@ impl Kept {
                 reasoning = reasoning.or(thought);
                 kept.content(content, thought.is_some(), &mut seen);
             }
-            if let Some(reasoning) = reasoning.filter(|reasoning| !reasoning.trim().is_empty()) {
-                kept.reasoning.count(text.contains(reasoning.trim()));
+            let reasoning = reasoning.map(str::trim).filter(|reasoning| !reasoning.is_empty());
+            if let Some(reasoning) = reasoning {
+                kept.reasoning.count(text.contains(reasoning));
+            }
+            if role(message) == "assistant" {
+                let is_told = contents(message).iter().any(|content| !content.trim().is_empty());
+                let calls = message["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty());
+                kept.answers.count(is_told || calls || reasoning.is_some());
             }
         }
         // Somebody may speak of a tool by its name.
@@ -113,6 +121,7 @@ impl Kept {
         self.arguments.add(other.arguments);
         self.tools.add(other.tools);
         self.prompts.add(other.prompts);
+        self.answers.add(other.answers);
     }
 
     /// What is dropped or changed, in words: nothing if all is rendered as it is.
@@ -129,6 +138,7 @@ impl Kept {
             ),
             (self.tools, "", "descriptions of tools are not rendered"),
             (self.prompts, "the text before", "turns is not what the model sees when it writes them"),
+            (self.answers, "", "answers are empty, and teach the model to say nothing; leave them out"),
         ];
         let some = said.into_iter().filter(|(Missing { missing, .. }, ..)| *missing > 0);
         some.map(|(Missing { missing, of }, before, behind)| {

@@ -13,6 +13,7 @@ use super::conversation::{Completion, Conversation, Edit, Engine, Record, learne
 use super::expected::Expected;
 use super::fault::{FaultKind, Finding};
 use super::judge::{Delivered, Judged, Rules};
+use super::kept::Missing;
 use super::samples::judge_record;
 use super::spans::{Added, Ids};
 use crate::config::{Learn, Truncate};
@@ -483,6 +484,19 @@ fn what_a_template_drops_or_changes_is_listed() {
         .expect("a call");
     spoken[0]["content"] = format!("use {call}").into();
     assert_eq!(kept(spoken, glm), ["1 of 1 tool calls are not rendered"]);
+}
+
+#[test]
+fn answers_that_say_nothing_are_counted() {
+    let answers = |messages: &Value| Case::of(messages, chatml, &Learn::All).expected.kept.answers;
+    let mut silent = plain();
+    assert_eq!(answers(&silent), Missing { missing: 0, of: 2 });
+    silent[1]["content"] = " \n".into();
+    silent[3]["content"] = Value::Null;
+    assert_eq!(answers(&silent), Missing { missing: 2, of: 2 });
+    silent[1]["reasoning_content"] = "one".into();
+    silent[3]["tool_calls"] = json!([{"function": {"name": "get", "arguments": {}}}]);
+    assert_eq!(answers(&silent), Missing { missing: 0, of: 2 });
 }
 
 #[test]

@@ -144,7 +144,7 @@ impl Reader {
                 format!("the record is {}, and must be an object", kind(&other)),
                 format!("correct the file, or set {}.task to what its records are", self.key),
             )),
-            Err(e) => Err(RenderError::new(format!("the record is not JSON: {}", said(&e)), "correct it")),
+            Err(e) => Err(RenderError::new(format!("broken JSON: {}", said(&e)), "mend it")),
         }
     }
 

@@ -87,7 +87,7 @@ impl Room {
         if most_ids(text) + 2 * (marks.special.len() + marks.breaks.len() + 1) <= self.width {
             return true;
         }
-        let (mut ids, mut mask) = (Vec::with_capacity(self.width), Mask::default());
+        let (mut ids, mut mask) = (Vec::with_capacity(text.len() / BYTES_OF_AN_ID), Mask::default());
         let encoded = self.encoder.encode_rendered(text, marks, 0..text.len(), &mut ids, &mut mask);
         let Ok(borders) = encoded else { return true };
         let fits = ids.len() <= self.width;
@@ -95,6 +95,9 @@ impl Room {
         fits
     }
 }
+
+/// In most texts, an id has at least so many bytes.
+const BYTES_OF_AN_ID: usize = 3;
 
 /// The most ids that a text may have, but for one at each border: one for each byte. Normalizers make some characters
 /// longer, by four times in most cases; the longest is U+FDFA, of 33 bytes instead of three.

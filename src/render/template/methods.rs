@@ -35,9 +35,7 @@ const OF_STRINGS: [Row<str>; 24] = [
         "" => Ok(Value::from(this.chars().count() + 1)),
         part => Ok(Value::from(this.matches(part).count())),
     }),
-    ("endswith", 1, &[""], |_, this, args| {
-        Ok(Value::from(affixes(&args[0])?.iter().any(|affix| this.ends_with(affix))))
-    }),
+    ("endswith", 1, &[""], |_, this, args| any_affix(&args[0], |affix| this.ends_with(affix))),
     ("find", 1, &[""], |_, this, args| Ok(place(this, this.find(text(&args[0])?)))),
     ("join", 1, &[""], |state, this, args| {
         let parts = items(state, &args[0])?;
@@ -81,9 +79,7 @@ const OF_STRINGS: [Row<str>; 24] = [
         None => list(state, this, split_at_spaces(this, most(args)?)),
     }),
     ("splitlines", 0, &[], |state, this, _| list(state, this, split_lines(this))),
-    ("startswith", 1, &[""], |_, this, args| {
-        Ok(Value::from(affixes(&args[0])?.iter().any(|affix| this.starts_with(affix))))
-    }),
+    ("startswith", 1, &[""], |_, this, args| any_affix(&args[0], |affix| this.starts_with(affix))),
     ("strip", 0, &[""], |_, this, args| strip(this, [true, true], args.some(0))),
     ("title", 0, &[], |_, this, _| title(this).map(Value::from)),
     ("upper", 0, &[], |_, this, _| Ok(Value::from(this.to_uppercase()))),
@@ -150,12 +146,13 @@ fn place(this: &str, at: Option<usize>) -> Value {
     at.map_or(Value::from(-1), |at| Value::from(this[..at].chars().count()))
 }
 
-/// One text, or several in a tuple.
-fn affixes(value: &Value) -> Result<Vec<&str>, Error> {
-    match seq(value).filter(|seq| seq.kind == Kind::Tuple) {
-        Some(several) => several.items.iter().map(text).collect(),
-        None => Ok(vec![text(value)?]),
-    }
+/// Whether `is_affix` holds for a text, or for any of several in a tuple.
+fn any_affix(value: &Value, is_affix: impl Fn(&str) -> bool) -> Result<Value, Error> {
+    let Some(several) = seq(value).filter(|seq| seq.kind == Kind::Tuple) else {
+        return Ok(is_affix(text(value)?).into());
+    };
+    let affixes = several.items.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    Ok(affixes.into_iter().any(is_affix).into())
 }
 
 fn separator(args: &Args) -> Result<Option<&str>, Error> {

@@ -114,6 +114,7 @@ impl Spellings {
     /// `until` or later may be left out.
     pub(super) fn spans(&self, text: &str, ids: &[u32], until: usize, spans: &mut Vec<Range<usize>>) -> bool {
         let (first, mut at) = (spans.len(), 0);
+        spans.reserve(ids.len().min(until));
         for id in ids {
             if self.is_local && until <= at {
                 return true;

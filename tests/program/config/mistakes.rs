@@ -287,6 +287,10 @@ fn tables_and_lists_are_told_apart() {
         "c.toml:1:2: `source` must be a list, not a table; in TOML its header has two brackets, as [[source]] has"
     );
     assert_eq!(said("[[pipeline]]\nlanes = 1"), "c.toml:1:3: `pipeline` must be a table, not a list");
+    assert_eq!(
+        said("[[source]]\npaths = \"a.txt\"\non_error = { skip = -1 }"),
+        "c.toml:3:1: source.0.on_error: cannot skip -1 documents; write 0 or more"
+    );
     assert_eq!(said("pipeline = 3"), "c.toml:1:1: `pipeline` must be a table, not 3");
     assert_eq!(said("source = \"a.txt\""), "c.toml:1:1: `source` must be a list, not \"a.txt\"");
     assert_eq!(
