@@ -1,12 +1,11 @@
 //! Reads the text of a compressed file, from any offset on.
 //!
-//! Stored bytes are read in pieces and decompressed into chunks of text. Most reads go forward. Each read keeps the
-//! chunks from its first byte on, so that the next one may begin anywhere after that byte. A read that begins earlier,
-//! or far ahead, starts decompressing again at the nearest known point before it: between two frames, or at the file's
-//! start.
+//! Stored bytes are read in pieces and decompressed. Most reads go forward. Each read keeps the text from its first byte
+//! on, so that the next one may begin anywhere after that byte. A read that begins earlier, or far ahead, starts
+//! decompressing again at the nearest known point before it: between two frames, or at the file's start.
 //!
-//! Held in memory: one piece, the text of the last read and one more chunk, and the decompressor's window (at most 128
-//! MiB, if `zstd_window` does not allow more).
+//! Held in memory: one piece, the text of the last read and up to [`STEP_BYTES`] more, and the decompressor's window (at
+//! most 128 MiB, if `zstd_window` does not allow more).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,13 +13,16 @@ use std::sync::Arc;
 use super::decoder::{Decoder, DecoderStep, Fault};
 pub(crate) use super::frames::Frames;
 use super::frames::{FrameCheck, Point};
-use super::held::{Chunk, HeldText};
+use super::held::HeldText;
 use super::pieces::Pieces;
 use crate::error::Result;
 use crate::files::Codec;
 use crate::source::content::ReadEnd;
 use crate::source::problem::Problem;
 use crate::store::Stored;
+
+/// How much text is decompressed at a time, in bytes.
+const STEP_BYTES: u64 = 128 << 10;
 
 /// The text of one compressed file.
 #[derive(Debug)]
@@ -108,30 +110,30 @@ impl Unpacked {
         (self.member, self.end) = (point, None);
     }
 
-    /// Decompresses one more chunk, or up to the end.
+    /// Decompresses some more text, or up to the end.
     fn decode(&mut self) -> Result<()> {
-        let mut chunk = self.held.chunk();
-        let mut done = Ok(());
-        while !chunk.is_full() && self.end.is_none() && done.is_ok() {
-            done = self.pieces.fill().map(|()| self.step(&mut chunk));
+        let full = self.held.end() + STEP_BYTES;
+        while self.held.end() < full && self.end.is_none() {
+            self.pieces.fill()?;
+            self.step(full);
         }
-        self.held.push(chunk);
-        done
+        Ok(())
     }
 
-    /// Takes one step in the current piece: begins a member, or decompresses what is left and fits.
-    fn step(&mut self, chunk: &mut Chunk) {
+    /// Takes one step in the current piece: begins a member, or decompresses what is left and fits before `full`.
+    fn step(&mut self, full: u64) {
         let input = self.pieces.left();
         let Some(decoder) = &mut self.decoder else { return self.begin_member() };
-        let DecoderStep { taken, given, outcome } = decoder.step(input, chunk.room());
+        let room = self.held.room(full);
+        let DecoderStep { taken, given, outcome } = decoder.step(input, room);
         let (is_last, is_stuck) = (input.is_empty(), taken == 0 && given == 0);
         if let Some(check) = &mut self.check {
-            check.update(&chunk.room()[..given]);
+            check.update(&room[..given]);
         }
         self.pieces.take(taken);
-        chunk.fill(given);
+        self.held.fill(given);
         match outcome {
-            Ok(true) => self.end_member(self.held.end() + chunk.len() as u64),
+            Ok(true) => self.end_member(),
             Ok(false) if is_stuck && is_last => self.break_off(&Fault::Truncated),
             Ok(false) if is_stuck => self.break_off(&Fault::Corrupt("decoding does not advance".to_owned())),
             Ok(false) => {}
@@ -160,9 +162,10 @@ impl Unpacked {
         self.end = Some(ReadEnd::Broken(Problem { remedy: fault.remedy().into(), ..damage }));
     }
 
-    /// Goes on after the member whose text ends at `text`.
-    fn end_member(&mut self, text: u64) {
-        let end = Point { stored: self.pieces.position(), text, frame: self.member.frame + 1 };
+    /// Goes on after the member whose text ends here.
+    fn end_member(&mut self) {
+        let (stored, text) = (self.pieces.position(), self.held.end());
+        let end = Point { stored, text, frame: self.member.frame + 1 };
         let check = self.check.as_ref().map(FrameCheck::value);
         if self.frames.as_ref().is_some_and(|frames| !frames.agrees(self.member, end, check)) {
             let what = "the frame that ends here does not match the seek table at the file's end";
