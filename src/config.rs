@@ -170,7 +170,7 @@ impl Config {
     }
 
     /// Reads a config from a JSON object, such as a host language's dict. Its keys are over those of the `file`, if there
-    /// is one, and the settings over both.
+    /// is one, and the settings over both. A null unsets a key of the file.
     ///
     /// # Errors
     /// As [`load_with`](Self::load_with). An error in the object names the key alone.

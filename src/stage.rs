@@ -50,6 +50,7 @@ pub(crate) use lanes::Rounds;
 pub(crate) use left_behind::LeftBehind;
 pub(crate) use mix::{Mix, Schedule, shares};
 pub(crate) use on_demand::OnDemand;
+pub(crate) use pack::MOST_SILENT_EPOCHS;
 pub use pack::Pack;
 pub(crate) use prefetch::Ahead;
 pub use prefetch::Prefetch;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use millstream::Document;
 use millstream::document::Mask;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -23,7 +23,10 @@ impl Text {
     /// The text that a function returned.
     pub(crate) fn extract(returned: &Bound<'_, PyAny>) -> PyResult<Self> {
         let Ok(tuple) = returned.cast::<PyTuple>() else {
-            return Ok(Self { text: returned.extract()?, marks: None });
+            let text = returned.extract();
+            let wrong =
+                |_| PyTypeError::new_err(format!("a text is a str or a tuple, not {}", kind(returned)));
+            return Ok(Self { text: text.map_err(wrong)?, marks: None });
         };
         let (text, learned, special): (String, Ranges, Ranges) = match tuple.len() {
             2 => tuple.extract().map(|(text, learned)| (text, learned, Ranges::new())),
@@ -55,6 +58,11 @@ impl Text {
             Some(marks) => Ok(marked(&document.with_text(self.text), marks)),
         }
     }
+}
+
+/// The name of a value's type.
+fn kind(value: &Bound<'_, PyAny>) -> String {
+    value.get_type().name().map_or_else(|_| "something else".to_owned(), |name| name.to_string())
 }
 
 fn marked(document: &Document, [learned, special]: [Vec<Range<usize>>; 2]) -> Document {

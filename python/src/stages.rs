@@ -71,12 +71,14 @@ impl Function {
                 call.call1((text, learned, special))
             }
         };
-        let done = match self.does {
-            Does::Filter => returned.and_then(|kept| kept.is_truthy()).map(|kept| kept.then_some(None)),
-            Does::Map | Does::MapMarks => {
-                returned.and_then(|text| Text::extract(&text)).map(|text| Some(Some(text)))
-            }
-        };
+        let raised = |error| ("raised", error);
+        let done = returned.map_err(raised).and_then(|returned| match self.does {
+            Does::Filter => returned.is_truthy().map_err(raised).map(|kept| kept.then_some(None)),
+            Does::Map | Does::MapMarks => match Text::extract(&returned) {
+                Ok(text) => Ok(Some(Some(text))),
+                Err(error) => Err(("returned no text:", error)),
+            },
+        });
         match done {
             Ok(None) => {
                 if self.left_out.fetch_add(1, Ordering::Relaxed) + 1 == MANY {
@@ -92,8 +94,8 @@ impl Function {
                 Ok(replaced) => Ok(Some(document.map(|_| replaced))),
                 Err(problem) => Err(at(&document, &self.name, &format!("{} {problem}", self.name))),
             },
-            Err(error) => {
-                let failure = at(&document, &self.name, &format!("{} raised {error}", self.name));
+            Err((what, error)) => {
+                let failure = at(&document, &self.name, &format!("{} {what} {error}", self.name));
                 self.calls.keep(py, failure.chain(), error);
                 Err(failure)
             }

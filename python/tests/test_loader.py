@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import http.server
 import json
@@ -544,8 +545,9 @@ def test_functions_over_documents(config: dict[str, Any]) -> None:
         digests(millstream.Loader(config).map(fails))
     assert isinstance(e.value.__cause__, LookupError) and e.value.__cause__.__traceback__ is not None
     assert e.value.line == 334 and str(e.value.path).endswith(".jsonl")
-    with pytest.raises(millstream.DocumentError) as e:
-        digests(millstream.Loader(config).map(lambda text: 3, name="three"))  # type: ignore[arg-type, return-value]
+    # A function that lacks its `return`.
+    with pytest.raises(millstream.DocumentError, match="returned no text: .* not NoneType") as e:
+        digests(millstream.Loader(config).map(lambda text: None, name="none"))  # type: ignore[arg-type, return-value]
     assert isinstance(e.value.__cause__, TypeError)
 
 
@@ -580,9 +582,69 @@ def test_the_cause_is_that_of_the_document_which_the_error_names(config: dict[st
         assert e.value.__cause__.text == lines[e.value.line - 1]
 
 
-def test_lambdas_want_a_name(config: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="two lambdas cannot be told apart"):
-        millstream.Loader(config).map(lambda text: text)
+class Suffix:
+    def __init__(self, suffix: str) -> None:
+        self.suffix = suffix
+
+    def __call__(self, text: str) -> str:
+        return text + self.suffix
+
+    def add(self, text: str) -> str:
+        return text + self.suffix
+
+
+def test_what_has_no_name_of_its_own_wants_one(config: dict[str, Any]) -> None:
+    loader = millstream.Loader(config)
+    unnamed: list[Any] = [lambda text: text, functools.partial(str.replace, "a"), Suffix("!"), Suffix("!").add, "a".join]
+    for function in unnamed:
+        with pytest.raises(ValueError, match="needs a name"):
+            loader.map(function)
+        loader.map(function, name="told")
+    named: list[Any] = [str.lower, textwrap.dedent, Suffix]
+    for function in named:
+        loader.map(function)
+
+
+def test_what_is_no_function_is_refused_at_once(config: dict[str, Any]) -> None:
+    loader = millstream.Loader(config)
+    wrong: list[Any] = [3, None, "str.lower"]
+    for function in wrong:
+        with pytest.raises(TypeError, match="expected a function"):
+            loader.map(function)
+        with pytest.raises(TypeError, match="expected a function"):
+            millstream.Loader.from_documents(function, name="wrong")
+    with pytest.raises(TypeError, match="name is a str"):
+        loader.filter(str.isascii, name=3)  # type: ignore[arg-type]
+    no_texts: list[Any] = ["one text", {"messages": []}, [1, 2], [b"one"]]
+    for texts in no_texts:
+        with pytest.raises(TypeError, match="text"):
+            millstream.Loader.from_texts(texts)
+
+
+def test_a_cursor_is_no_text(config: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="Cursor.from_json"):
+        millstream.Loader(config, cursor="{}")  # type: ignore[arg-type]
+
+
+def test_none_unsets_a_key(config: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**config, "pipeline": {**config["pipeline"], "epochs": 3}}))
+    assert millstream.Loader(file).config["pipeline"]["epochs"] == 3
+    assert millstream.Loader(file, pipeline={"epochs": None}).config["pipeline"]["epochs"] is None
+
+
+def test_a_cursor_of_the_other_side_is_named(config: dict[str, Any]) -> None:
+    held_out = millstream.Loader(config, pipeline={"holdout": 0.3}, held_out=True)
+    next(iter(held_out))
+    with pytest.raises(millstream.FingerprintError, match="of the held-out documents.* reads the training ones"):
+        next(iter(millstream.Loader(config, pipeline={"holdout": 0.3}, cursor=held_out.cursor)))
+
+
+def test_a_tokenizer_that_gives_no_ids_ends_an_endless_stream(config: dict[str, Any]) -> None:
+    config["source"][0]["paths"] = config["source"][0]["paths"][0].replace("*", "0")
+    config["pipeline"].pop("epochs")
+    with pytest.raises(millstream.DocumentError, match="1024 whole epochs"):
+        next(iter(millstream.Loader({**config, "tokenizer": {}}, tokenizer=lambda text: [])))
 
 
 def test_documents_that_python_makes(config: dict[str, Any]) -> None:

@@ -219,10 +219,9 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// Lies a value over another, key by key. Null is absent.
+/// Lies a value over another, key by key. Null unsets a key.
 fn merge(below: &mut Value, over: Value) {
     match (below, over) {
-        (_, Value::Null) => {}
         (Value::Object(below), Value::Object(over)) => {
             for (key, value) in over {
                 merge(below.entry(key).or_insert(Value::Null), value);

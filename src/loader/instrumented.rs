@@ -22,6 +22,7 @@ use crate::document::{Document, Sequence, Tokens};
 use crate::error::{Error, Result, panic_message};
 use crate::files::{Files, Position};
 use crate::meter::{Meter, Sample};
+use crate::stage::MOST_SILENT_EPOCHS;
 
 /// The rules of the stages after a custom one.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +34,6 @@ pub(super) struct Bounds {
 
 /// How many stages that hold items back come after documents and tokens: shuffle and pack.
 const STAGES_BEHIND: usize = 2;
-
-/// Of how many epochs in a row a stage may output no text, id or row.
-const MOST_SILENT_EPOCHS: u64 = 1024;
 
 /// What flows through custom stages.
 pub(super) trait Item: Send + Sized + 'static {

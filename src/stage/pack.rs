@@ -32,6 +32,9 @@ use cut::Cutter;
 /// A document that fills this many rows is too long to be held whole while one part of it waits.
 const LONG_DOCUMENT: usize = 16;
 
+/// After how many epochs of which nothing came an endless stream ends with an error.
+pub(crate) const MOST_SILENT_EPOCHS: u64 = 1024;
+
 /// The stage of [`StageExt::pack`](super::StageExt::pack).
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
@@ -46,6 +49,8 @@ pub struct Pack<S> {
     sample: Sample,
     /// Documents that were read but not counted yet.
     documents: u64,
+    /// The epoch of the first document that was left out since the last one that was not.
+    silent_since: Option<u64>,
     left_behind: LeftBehind,
     /// The column by whose values the ledger counts.
     ledger_by: Option<Arc<str>>,
@@ -110,6 +115,7 @@ where
             meter: Meter::new("pack"),
             sample,
             documents: 0,
+            silent_since: None,
             left_behind: LeftBehind::default(),
             ledger_by: None,
             skipped_at_end: Arc::default(),
@@ -153,21 +159,34 @@ impl<S> Pack<S> {
     /// cut.
     ///
     /// # Errors
-    /// [`Error::Document`](crate::Error::Document) if nothing says which of its ids are learned from, and those of
-    /// [`Packer::push`].
+    /// [`Error::Document`](crate::Error::Document) if nothing says which of its ids are learned from, or if nothing but
+    /// such documents came for [`MOST_SILENT_EPOCHS`], and those of [`Packer::push`].
     #[inline(never)]
     fn push_or_leave_out(&mut self, tokens: Tracked<Tokens>) -> Result<()> {
         let none = SourceLedger::default();
         let ledger = match tokens.value.len() as u64 {
             0 => Omitted::of(None, SourceLedger { skipped: 1, ..none }),
-            _ if self.admits(&tokens.value)? => return self.packer.push(tokens),
+            _ if self.admits(&tokens.value)? => return self.push(tokens),
             ids => {
                 let value = self.ledger_by.as_deref().map(|column| label(tokens.value.column(column)));
                 let cut = LeftOut { documents: 1, ids };
                 Omitted::of(value.as_deref(), SourceLedger { cut, ..none })
             }
         };
+        let epoch = tokens.cursor.epoch;
+        if epoch.saturating_sub(*self.silent_since.get_or_insert(epoch)) >= MOST_SILENT_EPOCHS {
+            return Err(tokens.value.error(
+                format!("it is left out, as all documents of {MOST_SILENT_EPOCHS} whole epochs of a lane"),
+                "look at what the tokenizer makes of them, and at what was skipped, or set pipeline.epochs",
+            ));
+        }
         self.packer.leave_out(tokens.map(Tokens::without_ids), ledger)
+    }
+
+    /// Gives the packer a document that has ids.
+    fn push(&mut self, tokens: Tracked<Tokens>) -> Result<()> {
+        self.silent_since = None;
+        self.packer.push(tokens)
     }
 
     /// Whether a document that has ids is packed.
@@ -212,7 +231,7 @@ where
                 Some(tokens) => {
                     self.documents += 1;
                     match tokens.value.is_plain() && !tokens.value.is_empty() {
-                        true => self.packer.push(tokens)?,
+                        true => self.push(tokens)?,
                         false => self.push_or_leave_out(tokens)?,
                     }
                 }

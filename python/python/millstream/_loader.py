@@ -9,6 +9,7 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from types import ModuleType, NoneType
 from typing import Any, TypeVar
 
 from . import _arrays, _errors, _ranks
@@ -40,7 +41,7 @@ class Loader:
     """A stream of batches, made ahead of need by threads that do not hold the GIL.
 
     `config` is the path of a TOML, JSON or YAML file, or a dict of the same keys. Keyword arguments override its keys:
-    `Loader("config.toml", pipeline={"batch_size": 8})`. `settings` override all of these, as the program's `--set` does:
+    `Loader("config.toml", pipeline={"batch_size": 8})`; `None` unsets one. `settings` override all of these, as the program's `--set` does:
     `["pipeline.seq_len=512"]`.
 
     - `cursor`: where to go on; at the start if it is None.
@@ -49,7 +50,7 @@ class Loader:
     - `arrays`: what batches hand out: `None` for `millstream.Array`, `"numpy"`, `"torch"`, `"jax"`, or a function that
       makes something of an `Array`. They share memory, read-only but for PyTorch, which cannot tell; but JAX copies views
       (inputs, targets, segment_ids and position_ids) and what is not aligned to 64 bytes.
-    - `tokenizer`: a dict of `[tokenizer]`, the path of a `tokenizer.json` or of tiktoken's ranks, a
+    - `tokenizer`: a dict of `[tokenizer]`, the path of a `tokenizer.json`, of its directory or of tiktoken's ranks, a
       `tokenizers.Tokenizer`, a fast tokenizer of transformers, a `tiktoken.Encoding`, or any function from a text to its
       ids. The last one is slow, and says so.
 
@@ -78,6 +79,8 @@ class Loader:
     ) -> None:
         file = os.fspath(config) if isinstance(config, (str, os.PathLike)) else None
         over: dict[str, Any] = dict(config) if isinstance(config, Mapping) else {}
+        if cursor is not None and not isinstance(cursor, Cursor):
+            raise TypeError(f"cursor is a millstream.Cursor, not {type(cursor).__name__}; Cursor.from_json reads a text")
         if config is not None and file is None and not isinstance(config, Mapping):
             raise TypeError(f"a config is a path or a dict, not {type(config).__name__}")
         if isinstance(tokenizer, (str, os.PathLike)):
@@ -150,7 +153,9 @@ class Loader:
         and completions are JSON, or dicts.
         """
         loader = cls(config, **arguments)
-        loader._texts = [json.dumps(text) if isinstance(text, Mapping) else text for text in texts]
+        if isinstance(texts, (str, bytes, Mapping)):
+            raise TypeError(f"texts is a list of texts, not one {type(texts).__name__}")
+        loader._texts = [_text(text) for text in texts]
         if source is not None:
             if not isinstance(source, Mapping):
                 raise TypeError(f"source is a dict of keys of a [[source]], not {type(source).__name__}")
@@ -165,7 +170,8 @@ class Loader:
 
         Other threads call it, one at a time, and hold the GIL for a group of documents. It must depend only on the text.
         If it raises, the loop raises an error that names the document, with that exception as its cause. `name` is part of the
-        order: a cursor is refused if it was made with other functions, so name everything that it depends on.
+        order: a cursor is refused if it was made under another name, so name everything that the function depends on. The
+        default is where it is defined; lambdas, partials and methods of objects have none.
 
         Of a conversation only a part is learned from. Whoever changes its text must say what becomes of that: with
         `marks=True`, `function(text, learned, special)` also gets the ranges of characters that are learned from, and those
@@ -320,6 +326,14 @@ class Loader:
         self._begin(cursor)
 
 
+def _text(text: object) -> str:
+    if isinstance(text, Mapping):
+        return json.dumps(text)
+    if not isinstance(text, str):
+        raise TypeError(f"a text is a str or a dict, not {type(text).__name__}: {text!r}")
+    return text
+
+
 def _described(source: Mapping[str, Any]) -> Config:
     """A config with a source like this one, which needs neither files nor their kind."""
     like = {"kind": "text" if source.get("task") == "fim" else "jsonl", "paths": ["texts"], **source}
@@ -359,17 +373,27 @@ def dtype_name(dtype: object) -> str:
 
 
 def _by_path(path: str) -> dict[str, Any]:
-    """The keys of `[tokenizer]` for a file, and nothing of another tokenizer that the config may have."""
-    if path.endswith(".json"):
-        return {"kind": "subwords", "path": path, "pattern": None, "special": None, "train": None}
-    return {"path": path}
+    """The keys of `[tokenizer]` for a file or its directory, and nothing of another tokenizer that the config may have."""
+    if os.path.isdir(path):
+        path = os.path.join(path, "tokenizer.json")
+    keys: dict[str, Any] = {"kind": "subwords", "path": path}
+    return {**keys, "pattern": None, "special": None, "train": None} if path.endswith(".json") else keys
 
 
 def _name(function: object, name: str | None) -> str:
+    """What a function is called in the order: `name`, or else where it is defined."""
+    if not callable(function):
+        raise TypeError(f"expected a function, not {type(function).__name__}: {function!r}")
     if name is not None:
+        if not isinstance(name, str):
+            raise TypeError(f"name is a str, not {type(name).__name__}: {name!r}")
         return name
-    named = function if hasattr(function, "__qualname__") else type(function)
-    called = f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', '')}"
-    if "<lambda>" in called:
-        raise ValueError("two lambdas cannot be told apart when a run is resumed; say what this one does: name=\"...\"")
-    return called
+    called = getattr(function, "__qualname__", None)
+    # A method is its object's.
+    owner = getattr(function, "__self__", None)
+    if called is None or "<lambda>" in called or not isinstance(owner, (type, ModuleType, NoneType)):
+        raise ValueError(
+            f"{function!r} needs a name that says what it does: name=\"...\". Only that tells two lambdas, partials or "
+            "methods of objects apart when a run is resumed"
+        )
+    return f"{getattr(function, '__module__', None) or ''}.{called}"

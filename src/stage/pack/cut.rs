@@ -171,7 +171,10 @@ impl Packer for Cutter {
         if self.after.replace(cursor).is_none() {
             self.before_first(cursor.depth(), 0)?;
         }
-        self.left_out.push((self.parts.len(), ledger));
+        match self.left_out.last_mut() {
+            Some((parts, sum)) if *parts == self.parts.len() => *sum += ledger,
+            _ => self.left_out.push((self.parts.len(), ledger)),
+        }
         Ok(())
     }
 
