@@ -9,8 +9,6 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::cursor::SIDE;
-
 mod answer;
 mod fields;
 mod remedy;
@@ -277,10 +275,6 @@ impl fmt::Display for Unit {
 
 /// What has changed of a fingerprint, in words.
 fn changed(field: &str, saved: &str, now: &str) -> String {
-    if field == SIDE {
-        let [of, reads] = [saved, now].map(|side| if side == "train" { "training" } else { "held-out" });
-        return format!("it is of the {of} documents, and this run reads the {reads} ones");
-    }
     let rendering = field.strip_suffix(".rendering").and_then(|source| changed_rendering(source, saved, now));
     rendering.unwrap_or_else(|| format!("`{field}` was {saved} and is now {now}"))
 }

@@ -6,7 +6,7 @@ use millstream::Document;
 use millstream::document::Mask;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyString, PyTuple};
 
 /// Ranges of characters.
 pub(crate) type Ranges = Vec<(usize, usize)>;
@@ -23,10 +23,11 @@ impl Text {
     /// The text that a function returned.
     pub(crate) fn extract(returned: &Bound<'_, PyAny>) -> PyResult<Self> {
         let Ok(tuple) = returned.cast::<PyTuple>() else {
-            let text = returned.extract();
-            let wrong =
-                |_| PyTypeError::new_err(format!("a text is a str or a tuple, not {}", kind(returned)));
-            return Ok(Self { text: text.map_err(wrong)?, marks: None });
+            if !returned.is_instance_of::<PyString>() {
+                let problem = format!("a text is a str or a tuple, not {}", kind(returned));
+                return Err(PyTypeError::new_err(problem));
+            }
+            return Ok(Self { text: returned.extract()?, marks: None });
         };
         let (text, learned, special): (String, Ranges, Ranges) = match tuple.len() {
             2 => tuple.extract().map(|(text, learned)| (text, learned, Ranges::new())),

@@ -76,7 +76,7 @@ impl Function {
             Does::Filter => returned.is_truthy().map_err(raised).map(|kept| kept.then_some(None)),
             Does::Map | Does::MapMarks => match Text::extract(&returned) {
                 Ok(text) => Ok(Some(Some(text))),
-                Err(error) => Err(("returned no text:", error)),
+                Err(error) => Err(("returned a wrong value:", error)),
             },
         });
         match done {

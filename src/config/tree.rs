@@ -110,7 +110,7 @@ impl Tree {
         if !caller.is_object() {
             return Err(Error::config("config", format!("must be a table of keys, not {}", shown(caller))));
         }
-        merge(&mut self.values, caller.clone());
+        merge(&mut self.values, caller.clone(), Null::Unsets);
         Ok(Self { caller: caller.clone(), ..self })
     }
 
@@ -132,7 +132,7 @@ impl Tree {
     /// [`Error::Config`] if the config cannot be written.
     pub fn over(self, base: &impl Serialize) -> Result<Self> {
         let mut values = serde_json::to_value(base).map_err(|e| Error::config("config", e.to_string()))?;
-        merge(&mut values, self.values);
+        merge(&mut values, self.values, Null::IsAbsent);
         Ok(Self { values, ..self })
     }
 
@@ -219,12 +219,20 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// Lies a value over another, key by key. Null unsets a key.
-fn merge(below: &mut Value, over: Value) {
+/// What a null over a value means.
+#[derive(Clone, Copy, PartialEq)]
+enum Null {
+    Unsets,
+    IsAbsent,
+}
+
+/// Lies a value over another, key by key.
+fn merge(below: &mut Value, over: Value, null: Null) {
     match (below, over) {
+        (_, Value::Null) if null == Null::IsAbsent => {}
         (Value::Object(below), Value::Object(over)) => {
             for (key, value) in over {
-                merge(below.entry(key).or_insert(Value::Null), value);
+                merge(below.entry(key).or_insert(Value::Null), value, null);
             }
         }
         (below, over) => *below = over,

@@ -58,9 +58,6 @@ pub(crate) const SAMPLES: &str = ", samples ";
 /// The prefix of the fields with the commits of the Hub's branches and tags.
 const COMMIT: &str = "commit of ";
 
-/// The setting that says which documents are read: those to train on, or those that are held out.
-pub(crate) const SIDE: &str = "side";
-
 /// The settings that must be equal for a cursor to be valid: named values, compared one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -84,8 +81,13 @@ impl Fingerprint {
     pub fn check(&self, saved: &Self) -> Result<()> {
         let absent = "absent".to_owned();
         // The other side has other settings too.
-        let side = self.0.get_key_value(SIDE).map(|(field, _)| field);
-        let fields = side.into_iter().chain(self.0.keys()).chain(saved.0.keys());
+        let held_out = |of: &Self| of.0.get("side").map(|side| (side != "train").to_string());
+        if let (Some(saved), Some(now)) = (held_out(saved), held_out(self))
+            && saved != now
+        {
+            return Err(Error::Fingerprint { field: "held_out".to_owned(), saved, now });
+        }
+        let fields = self.0.keys().chain(saved.0.keys());
         // A commit tells where the files are. What they hold is compared by their etags.
         for field in fields.filter(|field| !field.starts_with(COMMIT)) {
             let value = |of: &Self| of.0.get(field).unwrap_or(&absent).clone();

@@ -77,7 +77,7 @@ impl Chains {
         let passes_over = !is_stored && cache.is_none() && self.stages.tokens.is_empty();
         let delivered = passes_over.then(|| Delivered::new(pipeline.waiting(), *seed, lane, at));
         let (encoder, workers) = (&self.encoder, &self.workers);
-        let chain = Chain { chains: self, gauge, lane, at, budget, left_behind, skipped };
+        let chain = Chain { chains: self, gauge, lane, at, epochs, budget, left_behind, skipped };
         if self.custom_source.is_none() && self.stages.documents.is_empty() {
             let tokens =
                 Tokenize::of_reads(Box::new(source.reads(deal, at)), encoder.clone(), workers.clone())
@@ -151,6 +151,7 @@ struct Chain<'a> {
     gauge: &'a Gauge,
     lane: usize,
     at: &'a LaneCursor,
+    epochs: Option<u64>,
     budget: Arc<Budget>,
     left_behind: LeftBehind,
     /// How many documents the source has skipped in all, once it has ended.
@@ -178,7 +179,7 @@ impl Chain<'_> {
         self,
         tokens: impl Stream<Item = Result<Tracked<Tokens>>> + Unpin + Send + 'static,
     ) -> SequenceStream {
-        let Self { chains, gauge, lane, at, budget, left_behind, skipped } = self;
+        let Self { chains, gauge, lane, at, epochs, budget, left_behind, skipped } = self;
         let Config { seed, pipeline, .. } = &chains.config;
         let rows = tokens
             .shuffle(pipeline.waiting(), *seed, at)
@@ -188,6 +189,7 @@ impl Chain<'_> {
             .with_meter(gauge.pack.clone())
             .leaving_behind(left_behind)
             .with_skipped_at_end(skipped)
+            .with_epochs(epochs)
             .counting_by(pipeline.ledger_by.as_deref())
             .telling_once(chains.has_told.clone());
         if chains.stages.is_empty() {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::custom_source::CustomSource;
 use super::resolve::Resolved;
 use crate::config::{Config, CsvConfig, PackRule, SampleConfig, SourceConfig, SourceKind, names};
-use crate::cursor::{Fingerprint, SIDE};
+use crate::cursor::Fingerprint;
 use crate::error::{Error, Result};
 use crate::files::Listing;
 use crate::source::{Source, hub_names};
@@ -52,7 +52,7 @@ pub(super) fn fingerprint(resolved: &Resolved, files: &[String]) -> Fingerprint 
         ),
         ("pipeline.pack_window".to_owned(), pack_window.map_or_else(none, |window| window.to_string())),
         ("pipeline.holdout".to_owned(), pipeline.holdout.to_string()),
-        (SIDE.to_owned(), side.name().to_owned()),
+        ("side".to_owned(), side.name().to_owned()),
     ]);
     if let Some(window) = pipeline.window() {
         fields.insert("pipeline.window".to_owned(), window.to_string());

@@ -50,7 +50,7 @@ pub struct Kept {
     pub tools: Missing,
     /// The prompts of turns: the text before a turn that is not what the model sees when it writes it.
     pub prompts: Missing,
-    /// The assistant's messages that say something.
+    /// The assistant's messages that are learned from and say something.
     pub answers: Missing,
 }
 
@@ -58,8 +58,8 @@ impl Kept {
     /// What is in the text of the messages with these numbers.
     pub(super) fn of(conversation: &Conversation, messages: &[usize], text: &str) -> Self {
         let (mut kept, mut seen) = (Self::default(), Seen { text, at: 0, found: Vec::new() });
-        let messages = || messages.iter().map(|index| &conversation.messages[*index]);
-        for message in messages() {
+        let is_learned = |index: usize| conversation.learned[index] || conversation.is_in_parts(index);
+        for (index, message) in messages.iter().map(|index| (*index, &conversation.messages[*index])) {
             let mut reasoning = REASONING.iter().find_map(|name| message[*name].as_str());
             for content in contents(message) {
                 let (thought, content) = match content.split_once("</think>") {
@@ -74,7 +74,7 @@ impl Kept {
             if let Some(reasoning) = reasoning {
                 kept.reasoning.count(text.contains(reasoning));
             }
-            if role(message) == "assistant" {
+            if role(message) == "assistant" && is_learned(index) {
                 let is_told = contents(message).iter().any(|content| !content.trim().is_empty());
                 let calls = message["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty());
                 kept.answers.count(is_told || calls || reasoning.is_some());
@@ -82,7 +82,9 @@ impl Kept {
         }
         // Somebody may speak of a tool by its name.
         let beside = seen.beside();
-        for call in messages().filter_map(|message| message["tool_calls"].as_array()).flatten() {
+        let calls =
+            messages.iter().filter_map(|index| conversation.messages[*index]["tool_calls"].as_array());
+        for call in calls.flatten() {
             kept.calls.count(has_call(call, &beside));
             if let Some(json) = function(call)["arguments"].as_str() {
                 kept.arguments.count(!beside.contains(&Value::from(json).to_string()));

@@ -497,6 +497,9 @@ fn answers_that_say_nothing_are_counted() {
     silent[1]["reasoning_content"] = "one".into();
     silent[3]["tool_calls"] = json!([{"function": {"name": "get", "arguments": {}}}]);
     assert_eq!(answers(&silent), Missing { missing: 0, of: 2 });
+    // Nothing is learned from this one.
+    silent[3] = json!({"role": "assistant", "content": "", "train": false});
+    assert_eq!(answers(&silent), Missing { missing: 0, of: 1 });
 }
 
 #[test]

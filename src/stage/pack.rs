@@ -49,6 +49,8 @@ pub struct Pack<S> {
     sample: Sample,
     /// Documents that were read but not counted yet.
     documents: u64,
+    /// Whether epochs follow without end.
+    is_endless: bool,
     /// The epoch of the first document that was left out since the last one that was not.
     silent_since: Option<u64>,
     left_behind: LeftBehind,
@@ -115,6 +117,7 @@ where
             meter: Meter::new("pack"),
             sample,
             documents: 0,
+            is_endless: true,
             silent_since: None,
             left_behind: LeftBehind::default(),
             ledger_by: None,
@@ -141,6 +144,13 @@ where
         self
     }
 
+    /// Says whether the stream has so many epochs, or epochs without end. One without end of which nothing fits a row ends
+    /// with an error.
+    pub(crate) fn with_epochs(mut self, epochs: Option<u64>) -> Self {
+        self.is_endless = epochs.is_none();
+        self
+    }
+
     /// Counts what is left out by the values of a column, too.
     pub(crate) fn counting_by(mut self, column: Option<&str>) -> Self {
         self.ledger_by = column.map(Arc::from);
@@ -159,8 +169,8 @@ impl<S> Pack<S> {
     /// cut.
     ///
     /// # Errors
-    /// [`Error::Document`](crate::Error::Document) if nothing says which of its ids are learned from, or if nothing but
-    /// such documents came for [`MOST_SILENT_EPOCHS`], and those of [`Packer::push`].
+    /// [`Error::Document`](crate::Error::Document) if nothing says which of its ids are learned from, or if an endless
+    /// stream had nothing but such documents for [`MOST_SILENT_EPOCHS`], and those of [`Packer::push`].
     #[inline(never)]
     fn push_or_leave_out(&mut self, tokens: Tracked<Tokens>) -> Result<()> {
         let none = SourceLedger::default();
@@ -174,11 +184,17 @@ impl<S> Pack<S> {
             }
         };
         let epoch = tokens.cursor.epoch;
-        if epoch.saturating_sub(*self.silent_since.get_or_insert(epoch)) >= MOST_SILENT_EPOCHS {
-            return Err(tokens.value.error(
-                format!("it is left out, as all documents of {MOST_SILENT_EPOCHS} whole epochs of a lane"),
-                "look at what the tokenizer makes of them, and at what was skipped, or set pipeline.epochs",
-            ));
+        let silent = epoch.saturating_sub(*self.silent_since.get_or_insert(epoch));
+        if self.is_endless && silent >= MOST_SILENT_EPOCHS {
+            let (why, remedy) = match tokens.value.is_empty() {
+                true => ("have no ids", "look at what the tokenizer makes of them, and at what was skipped"),
+                false => {
+                    ("are longer than a row", "raise pipeline.seq_len, or set pipeline.pack = \"concat\"")
+                }
+            };
+            let problem =
+                format!("it and all other documents of {MOST_SILENT_EPOCHS} epochs of its lane {why}");
+            return Err(tokens.value.error(problem, remedy));
         }
         self.packer.leave_out(tokens.map(Tokens::without_ids), ledger)
     }

@@ -41,8 +41,8 @@ class Loader:
     """A stream of batches, made ahead of need by threads that do not hold the GIL.
 
     `config` is the path of a TOML, JSON or YAML file, or a dict of the same keys. Keyword arguments override its keys:
-    `Loader("config.toml", pipeline={"batch_size": 8})`; `None` unsets one. `settings` override all of these, as the program's `--set` does:
-    `["pipeline.seq_len=512"]`.
+    `Loader("config.toml", pipeline={"batch_size": 8})`. A key that is `None` is unset. `settings` override all of these, as
+    the program's `--set` does: `["pipeline.seq_len=512"]`.
 
     - `cursor`: where to go on; at the start if it is None.
     - `held_out`: read the documents that `pipeline.holdout` sets aside instead, once.
@@ -171,7 +171,7 @@ class Loader:
         Other threads call it, one at a time, and hold the GIL for a group of documents. It must depend only on the text.
         If it raises, the loop raises an error that names the document, with that exception as its cause. `name` is part of the
         order: a cursor is refused if it was made under another name, so name everything that the function depends on. The
-        default is where it is defined; lambdas, partials and methods of objects have none.
+        default is where it is defined; lambdas, partials, objects that are called and methods of objects have none.
 
         Of a conversation only a part is learned from. Whoever changes its text must say what becomes of that: with
         `marks=True`, `function(text, learned, special)` also gets the ranges of characters that are learned from, and those
@@ -376,8 +376,8 @@ def _by_path(path: str) -> dict[str, Any]:
     """The keys of `[tokenizer]` for a file or its directory, and nothing of another tokenizer that the config may have."""
     if os.path.isdir(path):
         path = os.path.join(path, "tokenizer.json")
-    keys: dict[str, Any] = {"kind": "subwords", "path": path}
-    return {**keys, "pattern": None, "special": None, "train": None} if path.endswith(".json") else keys
+    keys: dict[str, Any] = {"kind": "subwords", "path": path, "train": None}
+    return {**keys, "pattern": None, "special": None} if path.endswith(".json") else keys
 
 
 def _name(function: object, name: str | None) -> str:
@@ -389,11 +389,13 @@ def _name(function: object, name: str | None) -> str:
             raise TypeError(f"name is a str, not {type(name).__name__}: {name!r}")
         return name
     called = getattr(function, "__qualname__", None)
-    # A method is its object's.
+    # A method is its object's, or its class's.
     owner = getattr(function, "__self__", None)
     if called is None or "<lambda>" in called or not isinstance(owner, (type, ModuleType, NoneType)):
         raise ValueError(
-            f"{function!r} needs a name that says what it does: name=\"...\". Only that tells two lambdas, partials or "
-            "methods of objects apart when a run is resumed"
+            f"{function!r} needs a name that says what it does: name=\"...\". Only that tells two lambdas, partials, objects "
+            "or methods of objects apart when a run is resumed"
         )
+    if isinstance(owner, type):
+        return f"{owner.__module__}.{owner.__qualname__}.{called.rpartition('.')[2]}"
     return f"{getattr(function, '__module__', None) or ''}.{called}"
