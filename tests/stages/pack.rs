@@ -196,6 +196,8 @@ fn sparse(has_ids: fn(u64) -> bool) -> impl Stream<Item = Result<Tracked<Tokens>
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
     #[test]
     fn an_endless_stream_without_ids_ends_with_an_error(packing in packings()) {
         let first = block_on(sparse(|_| false).pack(packing, &START()).try_next());
