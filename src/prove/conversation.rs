@@ -58,9 +58,14 @@ impl Conversation {
         self.own_of_parts[message].iter().any(Option::is_some)
     }
 
+    /// Whether a message is learned from, at least in part.
+    pub(super) fn is_learned(&self, message: usize) -> bool {
+        self.learned[message] || self.is_in_parts(message)
+    }
+
     /// The messages that are learned from, at least in part. If each turn is a sample, they end the samples.
     pub(super) fn ends(&self) -> Vec<usize> {
-        let is_end = |message: &usize| self.learned[*message] || self.is_in_parts(*message);
+        let is_end = |message: &usize| self.is_learned(*message);
         (0..self.messages.len()).filter(is_end).collect()
     }
 

@@ -105,8 +105,7 @@ impl Expected {
         // What earlier samples have is counted there.
         let new: Vec<usize> = left.iter().copied().filter(|index| *index >= conversation.first).collect();
         let (mut found, mut lost, mut kept) = (Vec::<Turn>::new(), 0, Kept::of(conversation, &new, &text));
-        let is_learned = |message: usize| conversation.learned[message] || conversation.is_in_parts(message);
-        for nth in (0..left.len()).filter(|nth| is_learned(left[*nth])) {
+        for nth in (0..left.len()).filter(|nth| conversation.is_learned(left[*nth])) {
             let message = &conversation.messages[left[nth]];
             let behind = found.last().map_or(0, |turn| turn.end.start);
             let turn = match role(message) {

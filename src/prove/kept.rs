@@ -58,7 +58,6 @@ impl Kept {
     /// What is in the text of the messages with these numbers.
     pub(super) fn of(conversation: &Conversation, messages: &[usize], text: &str) -> Self {
         let (mut kept, mut seen) = (Self::default(), Seen { text, at: 0, found: Vec::new() });
-        let is_learned = |index: usize| conversation.learned[index] || conversation.is_in_parts(index);
         for (index, message) in messages.iter().map(|index| (*index, &conversation.messages[*index])) {
             let mut reasoning = REASONING.iter().find_map(|name| message[*name].as_str());
             for content in contents(message) {
@@ -74,7 +73,7 @@ impl Kept {
             if let Some(reasoning) = reasoning {
                 kept.reasoning.count(text.contains(reasoning));
             }
-            if role(message) == "assistant" && is_learned(index) {
+            if role(message) == "assistant" && conversation.is_learned(index) {
                 let is_told = contents(message).iter().any(|content| !content.trim().is_empty());
                 let calls = message["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty());
                 kept.answers.count(is_told || calls || reasoning.is_some());
