@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -73,8 +74,9 @@ def _begin(open: Callable[[Opening], Stream], opening: Opening, opened: list[Str
     thread.start()
 
 
-def give_up() -> None:
-    """Ends all that is being opened: before Python itself ends."""
+@atexit.register
+def _give_up() -> None:
+    """Ends all that is being opened. It was registered after the loader's `close_all`, so Python calls it before."""
     pending = list(_openings.items())
     for _, opening in pending:
         opening.end()

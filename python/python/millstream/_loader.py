@@ -13,19 +13,12 @@ from types import ModuleType, NoneType
 from typing import Any, TypeVar
 
 from . import _arrays, _errors, _ranks
-from ._awaited import Awaited, give_up
 from ._millstream import Batch, Config, Cursor, Opening, Progress, Stream, Tokenizer, close_all, forked
 from ._millstream import open as open_stream
 from ._tokenizer import Called, converted
 
 
-
-def _end_all() -> None:
-    give_up()
-    close_all()
-
-
-atexit.register(_end_all)
+atexit.register(close_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forked)
 
@@ -247,6 +240,8 @@ class Loader:
         return self._open()
 
     def __aiter__(self) -> AsyncIterator[Batch]:
+        from ._awaited import Awaited  # Imports asyncio, which who reads with `for` need not wait for.
+
         return Awaited(self._open)
 
     def close(self) -> None:
