@@ -41,7 +41,7 @@ pub use pipeline::{Last, PinConfig, PipelineConfig, ShuffleRule, Uneven};
 pub use seconds::Seconds;
 pub use source::{
     Border, ChatConfig, CsvConfig, DocumentKind, FimConfig, Learn, OnError, Oversize, SampleConfig, Samples,
-    SourceConfig, SourceKind, Task, TokenCacheConfig, TurnConfig,
+    SourceConfig, SourceKind, Task, Texts, TokenCacheConfig, TurnConfig,
 };
 pub(crate) use source::{Contents, ROLES};
 pub use store::StoreConfig;

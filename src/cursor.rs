@@ -49,13 +49,13 @@ pub struct LaneCursor {
     /// The epoch of the document before this place, from 0. A window of the shuffle ends where this changes.
     pub epoch: u64,
     /// Which of the lane's splits of this epoch that document is in, from 0. Where all documents are shuffled together,
-    /// its place in the lane's order. A custom source may put another number here.
+    /// its place in the lane's order. Custom documents may have another number here.
     pub split: u64,
-    /// Where that document begins in its file: a byte, or a row. It tells how far each open split was read. A custom
-    /// source may put another number here.
+    /// Where that document begins in its file: a byte, or a row. It tells how far each open split was read.
+    /// Custom documents may have another number here.
     pub byte: u64,
-    /// Documents that the source has delivered since the stream began; 0 at its beginning. A custom source must count
-    /// them: the shuffle's windows grow with this number and are keyed by it.
+    /// Documents that the source has delivered since the stream began; 0 at its beginning. Custom documents must be
+    /// counted: the shuffle's windows grow with this number and are keyed by it.
     pub documents: u64,
     /// Documents that the source has skipped in this epoch up to that document.
     pub skipped: u64,

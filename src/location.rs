@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use glob::MatchOptions;
 
+/// What errors and positions call texts in memory.
+const TEXTS: &str = "texts";
+
 /// How patterns match, on disk and in stores: `*` within one name, `**` through directories, and neither matches hidden
 /// names.
 pub const GLOB_RULES: MatchOptions =
@@ -38,6 +41,8 @@ pub enum Location {
     Stdin,
     /// Nowhere: its documents are synthetic. The name has their settings.
     Synthetic(String),
+    /// Nowhere: its documents are texts in memory.
+    Texts,
 }
 
 impl Location {
@@ -57,12 +62,13 @@ impl Location {
         Self::Synthetic(format!("{SYNTHETIC}seed={seed},documents={documents},bytes={document_bytes}"))
     }
 
-    /// The path, the URL, `-`, or the name of synthetic documents: the form in errors and positions.
+    /// The path, the URL, `-`, `texts`, or the name of synthetic documents: the form in errors and positions.
     pub fn as_path(&self) -> &Path {
         match self {
             Self::Path(path) => path,
             Self::Url(name) | Self::Synthetic(name) => Path::new(name),
             Self::Stdin => Path::new(STDIN),
+            Self::Texts => Path::new(TEXTS),
         }
     }
 

@@ -29,7 +29,6 @@ mod words;
 pub(crate) use blame::{CAUSES, Chain, CustomMeters};
 pub use fault::Fault;
 pub use shares::StageShare;
-pub(crate) use skipped::Reasons;
 use skipped::Remembered;
 pub use skipped::Skipped;
 pub(crate) use snapshot::share;

@@ -272,7 +272,7 @@ impl Replay {
     }
 
     async fn open_at(&self, config: &Config, cursor: Option<Cursor>) -> Result<Loader> {
-        let mut builder = Loader::builder(config).with_source(self.source_of(config));
+        let mut builder = Loader::builder(config).with_opened(self.source_of(config));
         if let Some(cursor) = cursor {
             builder = builder.with_cursor(cursor);
         }

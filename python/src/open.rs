@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
 use millstream::Loader;
+use millstream::config::{SourceConfig, Texts};
 use millstream::loader::LoaderBuilder;
 use millstream::stage::StageExt;
 use pyo3::exceptions::PyValueError;
@@ -16,7 +17,7 @@ use super::batch::Ready;
 use super::calls::{self, Calls};
 use super::config::Config;
 use super::cursor::Cursor;
-use super::errors::refused;
+use super::errors::{raise, refused};
 use super::log;
 use super::progress::Progress;
 use super::stages::{self, Does};
@@ -69,7 +70,7 @@ impl Opening {
 /// Opens a loader.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "Python's keyword arguments")]
-#[pyo3(signature = (config, progress, *, cursor, held_out, is_wide, convert, stages, documents, texts, task, tokenizer, world, opening))]
+#[pyo3(signature = (config, progress, *, cursor, held_out, is_wide, convert, stages, documents, texts, source, tokenizer, world, opening))]
 pub(crate) fn open(
     py: Python<'_>,
     config: Py<Config>,
@@ -81,7 +82,7 @@ pub(crate) fn open(
     stages: Vec<Stage>,
     documents: Option<(String, Py<PyAny>)>,
     texts: Option<Vec<String>>,
-    task: Option<Bound<'_, Config>>,
+    source: Option<Bound<'_, Config>>,
     tokenizer: Option<Bound<'_, PyAny>>,
     world: Option<(usize, usize)>,
     opening: Option<Bound<'_, Opening>>,
@@ -111,6 +112,15 @@ pub(crate) fn open(
         }),
         None => None,
     };
+    if let Some(texts) = texts {
+        if !given.sources.is_empty() {
+            let problem = "the loader was given texts; leave [[source]] out";
+            return Err(raise(py, &millstream::Error::config("source", problem)));
+        }
+        let like = source.and_then(|source| source.get().config.sources.first().cloned()).unwrap_or_default();
+        let texts = Some(py.detach(|| Texts::new(texts)));
+        given.sources = vec![SourceConfig { texts, paths: Vec::new(), ..like.with_name("texts") }];
+    }
     let mut builder = Loader::builder(&given).with_held_out(held_out);
     if let Some(made) = made {
         builder = builder.with_tokenizer(made);
@@ -120,12 +130,6 @@ pub(crate) fn open(
     }
     if let Some((name, open)) = documents {
         builder = stages::documents(builder, name, open, &calls);
-    }
-    if let Some(texts) = texts {
-        builder = py.detach(|| builder.texts(texts));
-    }
-    if let Some(source) = task.and_then(|task| task.get().config.sources.first().cloned()) {
-        builder = builder.with_task(source);
     }
     for (kind, name, call) in stages {
         let does = Does::named(&kind)

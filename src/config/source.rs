@@ -15,11 +15,13 @@ mod check;
 mod constructors;
 mod kinds;
 mod task;
+mod texts;
 
 pub(crate) use kinds::Contents;
 pub use kinds::SourceKind;
 pub(crate) use task::ROLES;
 pub use task::{Border, ChatConfig, FimConfig, Learn, Samples, Task, TurnConfig};
+pub use texts::Texts;
 
 /// Some files, and how documents are stored in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +57,10 @@ pub struct SourceConfig {
     #[serde(deserialize_with = "read_paths")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "schema_of_paths"))]
     pub paths: Vec<String>,
+    /// Texts in memory instead of files: documents for kind `text`, records for kind `jsonl`. Configs are written without
+    /// them.
+    #[serde(skip)]
+    pub texts: Option<Texts>,
     /// How many documents are made in an epoch; 10,000 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub documents: Option<usize>,
@@ -271,6 +277,7 @@ impl Default for SourceConfig {
             kind: SourceKind::default(),
             format: None,
             paths: Vec::new(),
+            texts: None,
             documents: None,
             document_bytes: None,
             seed: None,

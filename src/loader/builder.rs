@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::custom::{CustomStage, CustomStages, DocumentStream, SequenceStream, TokenStream};
-use super::custom_source::CustomSource;
-use super::in_memory::InMemoryTexts;
-use crate::config::{Config, CustomFormat, Last, ShuffleRule, SourceConfig, SourceKind, Uneven};
+use super::documents::OpenDocuments;
+use crate::config::{Config, CustomFormat};
 use crate::cursor::{Cursor, LaneCursor};
 #[cfg(doc)]
 use crate::error::Error;
@@ -17,13 +16,10 @@ use crate::tokenizer::Tokenizer;
 #[must_use = "a builder does nothing until it is opened"]
 pub struct LoaderBuilder {
     pub(super) config: Config,
-    /// The config's seed, whichever side of the hold-out is read.
-    seed: u64,
     /// The sources of the config, if they are open.
-    pub(super) source: Option<Source>,
-    pub(super) custom_source: Option<CustomSource>,
-    /// The task of the texts, and its settings.
-    pub(super) task: Option<SourceConfig>,
+    pub(super) opened: Option<Source>,
+    /// The documents that are read in place of a source, and their name.
+    pub(super) documents: Option<(String, OpenDocuments)>,
     pub(super) tokenizer: Option<Arc<dyn Tokenizer>>,
     pub(super) cursor: Option<Cursor>,
     pub(super) side: Side,
@@ -36,7 +32,7 @@ impl fmt::Debug for LoaderBuilder {
         f.debug_struct("LoaderBuilder")
             .field("side", &self.side)
             .field("on_demand", &self.on_demand)
-            .field("has_custom_source", &self.custom_source.is_some())
+            .field("documents", &self.documents.as_ref().map(|(name, _)| name))
             .field("stages", &self.stages)
             .finish_non_exhaustive()
     }
@@ -46,10 +42,8 @@ impl LoaderBuilder {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             config: config.clone(),
-            seed: config.seed,
-            source: None,
-            custom_source: None,
-            task: None,
+            opened: None,
+            documents: None,
             tokenizer: None,
             cursor: None,
             side: Side::Train,
@@ -69,35 +63,16 @@ impl LoaderBuilder {
     }
 
     /// Reads the sources of the config as they are open, instead of listing their files once more.
-    pub(crate) fn with_source(self, source: Option<Source>) -> Self {
-        Self { source, ..self }
+    pub(crate) fn with_opened(self, opened: Option<Source>) -> Self {
+        Self { opened, ..self }
     }
 
     /// If `held_out` is true, reads the held-out documents (`pipeline.holdout` of all) once, instead of the training
     /// documents. Their order is spread over all files and is always the same, whatever the seed, lanes, windows,
     /// `split`, batch size and world are. So the first of them are a fixed sample of the hold-out. Several sources are
     /// mixed by their first weights; a source without a first weight is not read.
-    pub fn with_held_out(mut self, held_out: bool) -> Self {
-        if !held_out {
-            return self;
-        }
-        self.side = Side::HeldOut;
-        self.config.pipeline.epochs = Some(1);
-        (self.config.pipeline.uneven, self.config.pipeline.last) = (Uneven::Pad, Last::Short);
-        self.config.mixture.changes.clear();
-        // Synthetic documents, and the holes of others, stay those of the training run.
-        self.config.sources = self.config.seeded_sources();
-        for source in &mut self.config.sources {
-            source.epochs = None;
-            if source.kind != SourceKind::Shards {
-                source.split = None;
-            }
-        }
-        self.config.seed = 0;
-        let pipeline = &mut self.config.pipeline;
-        (pipeline.shuffle_splits, pipeline.shuffle) = (true, ShuffleRule::Window);
-        (pipeline.lanes, pipeline.window) = (1.into(), 1.into());
-        self
+    pub fn with_held_out(self, held_out: bool) -> Self {
+        Self { side: if held_out { Side::HeldOut } else { Side::Train }, ..self }
     }
 
     /// If `on_demand` is true, makes each batch when it is asked for, in the task that asks. Nothing runs ahead and no
@@ -144,57 +119,8 @@ impl LoaderBuilder {
     where
         F: Fn(usize, &LaneCursor) -> DocumentStream + Send + Sync + 'static,
     {
-        self.custom_source = Some(CustomSource::Documents { name: name.into(), open: Arc::new(documents) });
+        self.documents = Some((name.into(), Arc::new(documents)));
         self
-    }
-
-    /// Reads these texts, one document each, instead of files: for tests and small data. The config then has no
-    /// `[[source]]`.
-    ///
-    /// The texts are kept in memory and read `pipeline.epochs` times; blank ones are left out. Like splits of files,
-    /// they are dealt to the lanes, in a different order each epoch unless `pipeline.shuffle_splits` is off. If the
-    /// number of lanes is left to the loader, it is as many as the texts can fill. Resuming is exact, the hold-out
-    /// works as for files, and a cursor is refused if the texts have changed. The texts are not charged to the memory
-    /// budget. A tokenizer cannot be learned from them.
-    ///
-    /// ```
-    /// use futures::TryStreamExt;
-    /// use millstream::tokenizer::ByteTokenizer;
-    /// use millstream::{Config, Loader};
-    ///
-    /// # #[tokio::main] async fn main() -> millstream::Result<()> {
-    /// let mut config = Config::default();
-    /// config.pipeline.seq_len = 8;
-    /// config.pipeline.epochs = Some(2);
-    /// let tokenizer = std::sync::Arc::new(ByteTokenizer);
-    /// let loader = Loader::builder(&config).with_tokenizer(tokenizer).texts(["one", "two", "three"]).open().await?;
-    /// let batches: Vec<_> = loader.try_collect().await?;
-    /// assert_eq!(batches.iter().map(|batch| batch.text_bytes()).sum::<u64>() + 1, 2 * 11);
-    /// # Ok(()) }
-    /// ```
-    pub fn texts(mut self, texts: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
-        self.custom_source = Some(CustomSource::InMemory(InMemoryTexts::new(texts)));
-        self
-    }
-
-    /// Takes each of the [`texts`](Self::texts) as a record of the task of `source`: JSON for conversations and
-    /// completions, plain text for FIM. Of `source`, `task`, `field`, `chat`, `fim`, `seed` and `on_error` count.
-    ///
-    /// All of them are rendered when the loader is opened. The hold-out goes by the records. `on_error` counts those that
-    /// cannot be rendered over all lanes, and once.
-    ///
-    /// ```no_run
-    /// use millstream::config::Task;
-    /// use millstream::prelude::*;
-    ///
-    /// # async fn example(config: Config) -> Result<()> {
-    /// let chat = r#"{"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]}"#;
-    /// let like = SourceConfig::default().with_task(Task::Chat);
-    /// let loader = Loader::builder(&config).texts([chat]).with_task(like).open().await?;
-    /// # Ok(()) }
-    /// ```
-    pub fn with_task(self, source: SourceConfig) -> Self {
-        Self { task: Some(source.with_run_seed(self.seed)), ..self }
     }
 
     /// Reads the sources whose `format` has this name with this code. A source of kind `custom` needs it. If the records
@@ -261,14 +187,15 @@ impl LoaderBuilder {
     /// ```
     /// # use std::future::ready;
     /// use futures::{StreamExt, TryStreamExt};
+    /// use millstream::config::SourceConfig;
     /// use millstream::tokenizer::ByteTokenizer;
     /// use millstream::{Config, Loader};
     ///
     /// # #[tokio::main] async fn main() -> millstream::Result<()> {
-    /// # let mut config = Config::default();
+    /// # let texts = SourceConfig::texts(["short", "long enough to be kept"]);
+    /// # let mut config = Config::default().with_source(texts);
     /// # config.pipeline.epochs = Some(1);
-    /// # let tokenizer = std::sync::Arc::new(ByteTokenizer);
-    /// # let builder = Loader::builder(&config).with_tokenizer(tokenizer).texts(["short", "long enough to be kept"]);
+    /// # let builder = Loader::builder(&config).with_tokenizer(std::sync::Arc::new(ByteTokenizer));
     /// let long = builder.token_stage("at least 10 tokens", |documents, _start| {
     ///     documents.try_filter(|document| ready(document.value.len() >= 10)).boxed()
     /// });
@@ -295,14 +222,14 @@ impl LoaderBuilder {
     ///
     /// ```
     /// use futures::{StreamExt, TryStreamExt};
+    /// use millstream::config::SourceConfig;
     /// use millstream::tokenizer::ByteTokenizer;
     /// use millstream::{Config, Loader};
     ///
     /// # #[tokio::main] async fn main() -> millstream::Result<()> {
-    /// # let mut config = Config::default();
+    /// # let mut config = Config::default().with_source(SourceConfig::texts(["ABC"]));
     /// # config.pipeline.epochs = Some(1);
-    /// # let tokenizer = std::sync::Arc::new(ByteTokenizer);
-    /// # let builder = Loader::builder(&config).with_tokenizer(tokenizer).texts(["ABC"]);
+    /// # let builder = Loader::builder(&config).with_tokenizer(std::sync::Arc::new(ByteTokenizer));
     /// let masked = builder.row_stage("no A", |rows, _start| {
     ///     let mask = |_place, id| if id == u32::from(b'A') { u32::from(b'_') } else { id };
     ///     rows.map_ok(move |row| row.map(|row| row.map_ids(mask))).boxed()

@@ -7,7 +7,7 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 
 use super::custom::{self, CustomStages, SequenceStream};
-use super::custom_source::CustomSource;
+use super::documents::OpenDocuments;
 use super::gauge::Gauge;
 use super::instrumented::Bounds;
 use crate::budget::Budget;
@@ -26,8 +26,8 @@ use crate::tokenizer::Encoder;
 pub(super) struct Chains {
     pub(super) config: Config,
     pub(super) source: Source,
-    /// Replaces the source's files, if set.
-    pub(super) custom_source: Option<CustomSource>,
+    /// The documents of the program, if they take the place of the source.
+    pub(super) documents: Option<OpenDocuments>,
     /// The token cache of each source that has one.
     pub(super) caches: Vec<Option<Arc<TokenCache>>>,
     pub(super) stages: CustomStages,
@@ -78,7 +78,7 @@ impl Chains {
         let delivered = passes_over.then(|| Delivered::new(pipeline.waiting(), *seed, lane, at));
         let (encoder, workers) = (&self.encoder, &self.workers);
         let chain = Chain { chains: self, gauge, lane, at, epochs, budget, left_behind, skipped };
-        if self.custom_source.is_none() && self.stages.documents.is_empty() {
+        if self.documents.is_none() && self.stages.documents.is_empty() {
             let tokens =
                 Tokenize::of_reads(Box::new(source.reads(deal, at)), encoder.clone(), workers.clone())
                     .with_on_error(on_error)
@@ -87,12 +87,12 @@ impl Chains {
                     .with_meter(gauge.tokenize.clone());
             return chain.packed(tokens);
         }
-        let documents = match &self.custom_source {
-            Some(custom) => custom.documents(deal, at),
+        let documents = match &self.documents {
+            Some(open) => open(lane, at),
             None => source.lane(deal, at).boxed(),
         };
         // The time of custom documents is counted where they enter.
-        let of_documents = self.custom_source.is_some().then(|| gauge.source.clone());
+        let of_documents = self.documents.is_some().then(|| gauge.source.clone());
         let (upstream, of_stages) = match self.stages.documents.is_empty() {
             true => (of_documents, None),
             false => (None, of_documents),

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::custom_source::CustomSource;
 use super::resolve::Resolved;
 use crate::config::{Config, CsvConfig, PackRule, SampleConfig, SourceConfig, SourceKind, names};
 use crate::cursor::Fingerprint;
@@ -30,7 +29,7 @@ pub(super) async fn files(config: &Config, source: &Source) -> Result<Vec<String
 }
 
 pub(super) fn fingerprint(resolved: &Resolved, files: &[String]) -> Fingerprint {
-    let Resolved { config, source, custom_source, tokenizer, side, stages, .. } = resolved;
+    let Resolved { config, source, documents, tokenizer, side, stages, .. } = resolved;
     let Config { seed, sources, tokenizer: ids, pipeline, .. } = config;
     let none = || "none".to_owned();
     let pack_window = (pipeline.pack == PackRule::BestFit).then_some(pipeline.pack_window);
@@ -67,17 +66,8 @@ pub(super) fn fingerprint(resolved: &Resolved, files: &[String]) -> Fingerprint 
     }
     for (index, (name, settings)) in names(sources).into_iter().zip(sources).enumerate() {
         let settings = source.settings(index).unwrap_or(settings);
-        if source.is_custom() {
-            match custom_source.as_ref().and_then(CustomSource::texts) {
-                None => {
-                    fields.insert(of_source(&name, "documents"), "the program's own".to_owned());
-                }
-                Some(texts) => {
-                    fields.insert(of_source(&name, "documents"), texts.summary());
-                    insert_rendering(&mut fields, &name, texts.rendered());
-                    insert_epochs(&mut fields, config, index, &name);
-                }
-            }
+        if documents.is_some() {
+            fields.insert(of_source(&name, "documents"), "the program's own".to_owned());
             continue;
         }
         insert_documents(&mut fields, &name, settings);

@@ -274,7 +274,7 @@ pub(super) fn setting(config: &Config, source: &Source, stages: &CustomStages, w
     let pipeline = &config.pipeline;
     let has_own_documents = source.is_custom();
     // Standard input can be read only once, and shards are tokens already.
-    let is_text = |index: usize| matches!(source.origin(index), Origin::Files | Origin::Synthetic);
+    let is_text = |index: usize| matches!(source.origin(index), Origin::Files);
     let is_cached = |index: usize| config.sources[index].cache.is_some();
     let can_cache = (0..config.sources.len()).any(|index| is_text(index) && !is_cached(index));
     let most_splits = (0..config.sources.len()).map(|index| source.only(index).splits()).max();

@@ -1,7 +1,7 @@
 //! Decides how many lanes there are, and checks that they have enough to read and that all ranks take the same number
 //! of turns.
 
-use crate::config::{Config, OrAuto, SourceConfig, Uneven, names};
+use crate::config::{Config, OrAuto, SourceConfig, Texts, Uneven, names};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::source::{Lane, Origin, Source};
@@ -15,6 +15,10 @@ const FEW: &str = "the source comes in too few pieces that can be read by themse
 
 /// With fewer lanes than this, documents hardly mix, however many rows a batch has.
 const FEW_LANES: usize = 16;
+
+/// How many texts in memory a lane should have, and how many rows. With fewer, rows would stay half empty.
+const TEXTS_A_LANE: u64 = 16;
+const ROWS_A_LANE: u64 = 16;
 
 /// Of a source with fewer stored bytes nobody expects that it fills lanes, unless the config splits it. Standard input has
 /// none.
@@ -45,6 +49,10 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
     let mut most = wanted;
     for (index, name) in names(&config.sources).iter().enumerate() {
         let splits = pieces(config, &source.only(index)).max(1);
+        if let Some(texts) = &config.sources[index].texts {
+            most = most.min(lanes_of_texts(texts, config.pipeline.seq_len));
+            continue;
+        }
         let fits = match splits {
             _ if matches!(source.origin(index), Origin::Stdin) => 1,
             splits if (rows..wanted).contains(&splits) => rows,
@@ -76,6 +84,13 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
         tracing::warn!(source = name, splits, lanes, wanted, "{what}: {why}; {remedy}");
     }
     most
+}
+
+/// How many lanes texts in memory can fill with full rows: a power of two.
+fn lanes_of_texts(texts: &Texts, seq_len: usize) -> usize {
+    // A byte is at most one id.
+    let of_rows = texts.bytes() / (ROWS_A_LANE * seq_len.max(1) as u64);
+    1 << (texts.count() / TEXTS_A_LANE).min(of_rows).max(1).ilog2()
 }
 
 /// How many pieces are dealt to the lanes in an epoch: splits or, if all documents are shuffled together, documents.
@@ -133,13 +148,11 @@ pub(super) fn check(config: &Config, source: &Source) -> Result<()> {
         let world = World::planned(&config.pipeline).unwrap_or(1);
         let remedy = match splits < world {
             true => format!("make more files of it, or start fewer than {world} ranks"),
-            false => {
-                "set fewer lanes, or leave pipeline.lanes out, so that there are as many as the files allow"
-                    .to_owned()
-            }
+            false => "set fewer lanes, or leave pipeline.lanes out, so that there are as many as it allows"
+                .to_owned(),
         };
         let problem = format!(
-            "{lanes} lanes, and the files of source {name} have only {splits} {}{}; {remedy}",
+            "{lanes} lanes, and source {name} has only {splits} {}{}; {remedy}",
             if config.pipeline.shuffles_globally() { "document" } else { "split" },
             if splits == 1 { "" } else { "s" }
         );

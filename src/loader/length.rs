@@ -121,8 +121,7 @@ async fn shared(
 async fn entry(chains: &Arc<Chains>, start: &Cursor) -> Result<Option<Entry>> {
     let Config { sources, .. } = &chains.config;
     let is_file = |source| matches!(chains.source.origin(source), Origin::Files);
-    let is_whole =
-        (0..sources.len()).all(is_file) && chains.custom_source.is_none() && chains.stages.is_empty();
+    let is_whole = (0..sources.len()).all(is_file) && chains.documents.is_none() && chains.stages.is_empty();
     if !is_whole || chains.source.bytes() < WORTH_SHARING {
         return Ok(None);
     }

@@ -42,25 +42,14 @@ pub(super) struct Plan {
 pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
     let files = fingerprint::files(&resolved.config, &resolved.source).await?;
     let fingerprint = fingerprint::fingerprint(&resolved, &files);
-    let Resolved {
-        config,
-        source,
-        custom_source,
-        side,
-        world,
-        tokenizer,
-        encoder,
-        stages,
-        cursor,
-        on_demand,
-    } = resolved;
+    let Resolved { config, source, documents, side, world, tokenizer, encoder, stages, cursor, on_demand } =
+        resolved;
     let (start, mixture) = start::start(&config, &source, fingerprint, cursor)?;
     let (mut start, excluding) = exclude::excluding(&config, &source, side, world, start).await?;
     if side == Side::Train {
         lanes::check(&config, &source)?;
     }
     let holdout = Holdout { fraction: config.pipeline.holdout, side };
-    let custom_source = custom_source.map(|custom| custom.on_side(holdout, &config)).transpose()?;
     let has_stages = !stages.documents.is_empty();
     let caches = open_caches(&config, &source, &*tokenizer, holdout, has_stages).await?;
     let setting = setting(&config, &source, &stages, world);
@@ -80,7 +69,7 @@ pub(super) async fn plan(resolved: Resolved) -> Result<Plan> {
     let chains = Arc::new(Chains {
         config,
         source,
-        custom_source,
+        documents,
         caches,
         stages,
         encoder,

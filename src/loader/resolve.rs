@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::builder::LoaderBuilder;
 use super::custom::CustomStages;
-use super::custom_source::CustomSource;
+use super::documents::{OpenDocuments, with_documents};
 use super::resolved::resolved_with;
 use super::{lanes, shards, tokenizer};
-use crate::config::Config;
+use crate::config::{Config, Last, ShuffleRule, SourceKind, Uneven};
 use crate::cursor::Cursor;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::source::{Side, Source};
 use crate::store::{ask_hub_with, pin_hub};
 use crate::tokenizer::{Encoder, Tokenizer};
@@ -24,7 +24,8 @@ pub(super) struct Resolved {
     /// As [`resolved_with`] returns it. It stays as it is.
     pub(super) config: Config,
     pub(super) source: Source,
-    pub(super) custom_source: Option<CustomSource>,
+    /// The documents of the program, if they take the place of the source.
+    pub(super) documents: Option<OpenDocuments>,
     pub(super) side: Side,
     pub(super) world: World,
     pub(super) tokenizer: Arc<dyn Tokenizer>,
@@ -42,30 +43,27 @@ pub fn stay_at_commits(cursor: &Cursor) {
 
 /// Checks the config, lists the files, and opens the tokenizer.
 pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
-    let LoaderBuilder {
-        config, source, custom_source, task, tokenizer, cursor, side, on_demand, stages, ..
-    } = builder;
+    let LoaderBuilder { config, opened, documents, tokenizer, cursor, side, on_demand, stages } = builder;
     let config = config.with_sources_by_value()?;
     config.validate()?;
+    let (config, documents) = match documents {
+        Some((name, open)) => (with_documents(config, name)?, Some(open)),
+        None => (config, None),
+    };
+    let config = match side {
+        Side::Train => config,
+        Side::HeldOut => held_out(config),
+    };
     ask_hub_with(&config.store);
     if let Some(cursor) = &cursor {
         stay_at_commits(cursor);
     }
-    let (config, source) = match &custom_source {
-        None if task.is_some() => {
-            let problem = "the builder was given a task and no texts; set it in the [[source]] instead";
-            return Err(Error::config("source.0.task", problem));
-        }
-        None => {
-            let source = match source {
-                Some(source) => source,
-                None => Source::from_config(&config).await?,
-            };
-            (config, source)
-        }
-        Some(custom) => (custom.with_source(config, task, cursor.as_ref())?, Source::custom()),
+    let source = match opened {
+        Some(source) => source,
+        None if documents.is_some() => Source::custom(),
+        None => Source::from_config(&config).await?,
     };
-    shards::check_shuffle(&config, &source, custom_source.as_ref().and_then(CustomSource::texts).is_some())?;
+    shards::check_shuffle(&config, &source)?;
     let config = resolved_with(config, &source, cursor.as_ref());
     if !on_demand && source.has_remote() {
         // Threads that wait for a store must leave some to the store's cache and to name resolution.
@@ -92,9 +90,24 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
         Side::HeldOut => encoder,
     };
     source.fit(&encoder, &config.pipeline);
-    let custom_source = match custom_source {
-        Some(custom) => Some(custom.with_rendering(&config, &encoder).await?),
-        None => None,
-    };
-    Ok(Resolved { config, source, custom_source, side, world, tokenizer, encoder, stages, cursor, on_demand })
+    Ok(Resolved { config, source, documents, side, world, tokenizer, encoder, stages, cursor, on_demand })
+}
+
+/// The config by which the held-out documents of this one are read.
+fn held_out(mut config: Config) -> Config {
+    config.mixture.changes.clear();
+    // Synthetic documents, and the holes of others, stay those of the training run.
+    config.sources = config.seeded_sources();
+    for source in &mut config.sources {
+        source.epochs = None;
+        if source.kind != SourceKind::Shards {
+            source.split = None;
+        }
+    }
+    config.seed = 0;
+    let pipeline = &mut config.pipeline;
+    (pipeline.epochs, pipeline.uneven, pipeline.last) = (Some(1), Uneven::Pad, Last::Short);
+    (pipeline.shuffle_splits, pipeline.shuffle) = (true, ShuffleRule::Window);
+    (pipeline.lanes, pipeline.window) = (1.into(), 1.into());
+    config
 }

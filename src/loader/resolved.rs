@@ -67,7 +67,7 @@ fn stored_tokenizer(config: &TokenizerConfig, source: &Source) -> TokenizerConfi
 pub(crate) fn ready(config: &Config, source: &Source) -> Result<usize> {
     // Opening the loader logs warnings about the files.
     let source = source.clone().quiet();
-    shards::check_shuffle(config, &source, false)?;
+    shards::check_shuffle(config, &source)?;
     lanes::check_ranks(config, &source)?;
     let world = World::planned(&config.pipeline)?;
     lanes::check(config, &source)?;

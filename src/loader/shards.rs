@@ -44,16 +44,16 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Refuses to shuffle all documents of a source that is not token shards. Texts in memory are dealt one by one anyway.
-pub(super) fn check_shuffle(config: &Config, source: &Source, has_texts: bool) -> Result<()> {
-    if !config.pipeline.shuffles_globally() || has_texts {
+/// Refuses to shuffle all documents of a source that is not token shards.
+pub(super) fn check_shuffle(config: &Config, source: &Source) -> Result<()> {
+    if !config.pipeline.shuffles_globally() {
         return Ok(());
     }
     for (index, name) in names(&config.sources).iter().enumerate() {
         let what = match source.origin(index) {
             Origin::Shards(_) => continue,
             Origin::Program => "the program gives its documents",
-            Origin::Files | Origin::Stdin | Origin::Synthetic => "it is text",
+            Origin::Files | Origin::Stdin => "it is text",
         };
         let problem = format!(
             "\"global\" shuffles documents whose tokens are stored, and source {name} has none: {what}; prepare token \

@@ -84,7 +84,7 @@ fn timeline(config: &Config, source: &Source, names: &[String]) -> Vec<(u64, Vec
     // Standard input without a weight is the only source.
     let bytes = |index: usize| match source.origin(index) {
         Origin::Stdin | Origin::Program => 1.0,
-        Origin::Files | Origin::Synthetic | Origin::Shards(_) => source.only(index).bytes() as f64,
+        Origin::Files | Origin::Shards(_) => source.only(index).bytes() as f64,
     };
     let base = config.sources.iter().enumerate();
     let base: Vec<f64> = base.map(|(index, source)| source.weight.unwrap_or_else(|| bytes(index))).collect();

@@ -131,7 +131,7 @@ pub struct Setting {
     pub is_best_fit: bool,
     /// The names of the custom stages, in the order of data flow.
     pub own_stages: Vec<String>,
-    /// Whether the documents come from a custom source.
+    /// Whether the program makes the documents.
     pub has_own_documents: bool,
     /// Whether text is tokenized whose ids could be cached, but are not.
     pub can_keep_tokens: bool,

@@ -110,7 +110,7 @@ impl Source {
     #[cfg(feature = "tokenizers")]
     pub(crate) fn texts(&self, is_all: bool) -> Option<Self> {
         let has_text = |source: &usize| match self.corpus.origins[*source] {
-            Origin::Files | Origin::Synthetic => true,
+            Origin::Files => true,
             Origin::Stdin => is_all,
             Origin::Shards(_) | Origin::Program => false,
         };

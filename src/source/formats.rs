@@ -23,6 +23,7 @@ mod custom;
 pub(super) mod decode;
 mod footers;
 mod format;
+mod in_memory;
 pub(super) mod mds;
 pub(super) mod records;
 mod synthetic;
@@ -102,6 +103,9 @@ pub(super) fn registered(
     wanted: Wanted,
     names: &Arc<[String]>,
 ) -> Result<Box<dyn Format>> {
+    if let Some(texts) = &config.texts {
+        return Ok(Box::new(texts.clone()));
+    }
     let names = names.clone();
     Ok(match config.kind {
         SourceKind::Text | SourceKind::Jsonl => Box::new(text::Text::new(config)),

@@ -187,26 +187,24 @@ async fn each_stage_does_what_it_says() {
     (config.pipeline.lanes, config.pipeline.window) = (1.into(), 1.into());
     (config.pipeline.pack, config.pipeline.shuffle_splits) = (PackRule::Pad, false);
     let texts = ["a line", "another line, a longer one", "another line, a longer one", "the last of these"];
-    config.sources.clear();
+    config.sources = vec![SourceConfig::texts(texts)];
     let rows = |batches: Vec<Batch>| -> Vec<Vec<u32>> {
         let row = |(batch, row): (&Batch, usize)| batch.row(row)[..batch.lengths()[row] as usize].to_vec();
         let rows = batches.iter().flat_map(|batch| (0..batch.rows()).map(move |number| (batch, number)));
         rows.map(row).filter(|row| !row.is_empty()).collect()
     };
     let ids = |text: &str| text.bytes().map(u32::from).collect::<Vec<u32>>();
-    let texts_of = |builder: LoaderBuilder| builder.texts(texts);
-
-    let longer = all(texts_of(builder(&config)).token_stage("longer", longer)).await.expect("no error");
+    let longer = all(builder(&config).token_stage("longer", longer)).await.expect("no error");
     assert_eq!(rows(longer), texts[1..].iter().map(|text| ids(text)).collect::<Vec<_>>());
-    let distinct = all(texts_of(builder(&config)).token_stage("distinct", distinct)).await.expect("no error");
+    let distinct = all(builder(&config).token_stage("distinct", distinct)).await.expect("no error");
     assert_eq!(rows(distinct), [texts[0], texts[1], texts[3]].map(ids));
-    let doubled = all(texts_of(builder(&config)).token_stage("doubled", doubled)).await.expect("no error");
+    let doubled = all(builder(&config).token_stage("doubled", doubled)).await.expect("no error");
     let backwards: Vec<u32> = ids(texts[0]).into_iter().rev().collect();
     assert_eq!(rows(doubled)[..2], [ids(texts[0]), backwards]);
-    let masked = all(texts_of(builder(&config)).row_stage("masked", masked)).await.expect("no error");
+    let masked = all(builder(&config).row_stage("masked", masked)).await.expect("no error");
     let first: Vec<u32> = (0..).zip(ids(texts[0])).map(|(at, id)| if at % 3 == 0 { 0 } else { id }).collect();
     assert_eq!(rows(masked)[0], first);
-    let fewer = texts_of(builder(&config)).row_stage("two of three", two_of_three);
+    let fewer = builder(&config).row_stage("two of three", two_of_three);
     assert_eq!(rows(all(fewer).await.expect("no error")), [texts[0], texts[1], texts[3]].map(ids));
 }
 

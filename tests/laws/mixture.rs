@@ -276,9 +276,7 @@ fn an_endless_source_of_fewer_splits_than_lanes_is_refused() {
     (config.pipeline.lanes, config.pipeline.epochs) = (2.into(), None);
     let error = block_on(open(&config, None)).expect_err("refused").to_string();
     assert!(
-        error.contains(
-            "the files of source b have only 1 split; set fewer lanes, or leave pipeline.lanes out"
-        ),
+        error.contains("source b has only 1 split; set fewer lanes, or leave pipeline.lanes out"),
         "{error}"
     );
 }

@@ -218,7 +218,7 @@ fn a_mixture_takes_from_both_and_what_cannot_be_shuffled_is_refused() {
     few.pipeline.batch_size = 500;
     few.pipeline.memory = ByteCount::mib(512);
     let said = error(&few);
-    assert!(said.contains("500 lanes, and the files of source 0 have only 400 documents"), "{said}");
+    assert!(said.contains("500 lanes, and source 0 has only 400 documents"), "{said}");
     (few.pipeline.lanes, few.pipeline.epochs, few.pipeline.uneven) = (300.into(), Some(1), Uneven::Pad);
     few.pipeline.last = Last::Short;
     assert_eq!(deliveries(&block_on(all(&few)).expect("no errors")).len(), 400);

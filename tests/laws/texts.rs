@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use millstream::config::{Config, PackRule, SourceConfig, Uneven};
+use millstream::config::{Config, PackRule, SourceConfig, SourceKind, TokenizerConfig, Uneven};
 use millstream::loader::LoaderBuilder;
+use millstream::prepare::prepare;
 use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Error, Loader, Result};
 
@@ -22,7 +23,8 @@ fn texts(count: usize) -> Vec<String> {
 }
 
 fn builder(config: &Config, texts: &[String]) -> LoaderBuilder {
-    Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer)).texts(texts)
+    let config = config.clone().with_source(SourceConfig::texts(texts).with_name("texts"));
+    Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer))
 }
 
 async fn all(builder: LoaderBuilder) -> Result<Vec<Batch>> {
@@ -170,14 +172,46 @@ async fn a_stream_without_end_goes_on() {
     assert!(!all(builder(&wrapped, &texts(9))).await.expect("no error").is_empty());
 }
 
+/// They are a source like any other.
+#[tokio::test]
+async fn they_are_mixed_with_files_and_prepared_as_token_shards() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("lines.txt");
+    std::fs::write(&file, "a line of a file\n".repeat(40)).expect("written");
+    let mut config = config(2);
+    config.tokenizer = TokenizerConfig::bytes();
+    (config.pipeline.pack, config.pipeline.seq_len) = (PackRule::Pad, 64);
+    config.sources = vec![
+        SourceConfig::texts(texts(50)).with_name("memory").with_weight(1.0),
+        SourceConfig::text(file.display().to_string()).with_name("file").with_weight(1.0),
+    ];
+    let batches = all(Loader::builder(&config)).await.expect("no error");
+    let mut counts = BTreeMap::new();
+    for batch in &batches {
+        for piece in batch.pieces() {
+            *counts.entry(batch.path(piece).to_owned()).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(counts, [("texts".into(), 150), (file, 120)].into());
+
+    config.sources.truncate(1);
+    let made = all(Loader::builder(&config)).await.expect("no error");
+    let shards = directory.path().join("shards");
+    prepare(&config, &shards, |_| ()).await.expect("prepared");
+    config.sources = vec![SourceConfig::shards(shards.display().to_string()).with_name("memory")];
+    let stored = all(Loader::builder(&config)).await.expect("no error");
+    assert!(stored.iter().map(Batch::ids).eq(made.iter().map(Batch::ids)));
+}
+
 #[tokio::test]
 async fn what_cannot_be_is_refused_in_words() {
     let texts = texts(20);
-    let mut sourced = config(1);
-    sourced.sources = vec![SourceConfig { paths: vec!["*.txt".to_owned()], ..SourceConfig::default() }];
-    assert!(
-        matches!(all(builder(&sourced, &texts)).await, Err(Error::Config { key, .. }) if key == "source")
-    );
+    let both = SourceConfig::texts(&texts).with_path("*.txt");
+    let table = SourceConfig { kind: SourceKind::Csv, ..SourceConfig::texts(&texts) };
+    for refused in [both, table] {
+        let error = Loader::open(&config(1).with_source(refused)).await.expect_err("a refusal").to_string();
+        assert!(error.starts_with("source.0."), "{error}");
+    }
 
     for none in [vec![], vec![" ".to_owned(), "\n".to_owned()]] {
         let error = all(builder(&config(1), &none)).await.expect_err("nothing to read");
@@ -187,7 +221,7 @@ async fn what_cannot_be_is_refused_in_words() {
     (endless.pipeline.epochs, endless.pipeline.batch_size) = (None, 32);
     let error = all(builder(&endless, &texts)).await.expect_err("too few");
     assert!(
-        error.to_string().starts_with("pipeline.lanes: 32 lanes, and there are only 20 texts"),
+        error.to_string().starts_with("pipeline.lanes: 32 lanes, and source texts has only 20 splits"),
         "{error}"
     );
 
@@ -196,7 +230,7 @@ async fn what_cannot_be_is_refused_in_words() {
     others[3].push('!');
     let error = all(builder(&config(1), &others).with_cursor(batches[2].cursor().clone())).await;
     assert!(
-        matches!(&error, Err(Error::Fingerprint { field, .. }) if field == "source.texts.documents"),
+        matches!(&error, Err(Error::Fingerprint { field, .. }) if field == "source.texts.files"),
         "{error:?}"
     );
 }

@@ -33,7 +33,8 @@ fn config(epochs: Option<u64>) -> Config {
 
 fn builder(config: &Config) -> LoaderBuilder {
     let texts = (0..200).map(|number| format!("text {number}, {}", "and so on ".repeat(number % 5)));
-    Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer)).texts(texts)
+    let config = config.clone().with_source(SourceConfig::texts(texts));
+    Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer))
 }
 
 fn training(epochs: Option<u64>, steps: usize) -> BurnLoader<Batch> {

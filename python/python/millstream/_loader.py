@@ -141,9 +141,9 @@ class Loader:
     ) -> Self:
         """A loader over texts in memory, one document each: for tests and small data. The config must have no `[[source]]`.
 
-        `source` says what else than a text each of them is, with keys of a `[[source]]`: `{"task": "chat", "chat":
-        {"template": "chat.jinja"}}`. Of these, `task`, `field`, `chat`, `fim`, `seed` and `on_error` count. Conversations
-        and completions are JSON, or dicts.
+        `source` says what else than a text each of them is, with keys of a `[[source]]`: `{"field": "body"}` or `{"task":
+        "chat", "chat": {"template": "chat.jinja"}}`. They are then records: JSON, or dicts. With `"task": "fim"` they are
+        texts.
         """
         loader = cls(config, **arguments)
         if isinstance(texts, (str, bytes, Mapping)):
@@ -228,7 +228,7 @@ class Loader:
                     stages=list(self._stages),
                     documents=self._documents,
                     texts=self._texts,
-                    task=None if self._source is None else _described(self._source),
+                    source=None if self._source is None else _described(self._source),
                     tokenizer=opened or self._tokenizer,
                     world=world,
                     opening=opening,
@@ -331,7 +331,8 @@ def _text(text: object) -> str:
 
 def _described(source: Mapping[str, Any]) -> Config:
     """A config with a source like this one, which needs neither files nor their kind."""
-    like = {"kind": "text" if source.get("task") == "fim" else "jsonl", "paths": ["texts"], **source}
+    are_records = "field" in source or source.get("task") in ("chat", "completion")
+    like = {"kind": "jsonl" if are_records else "text", "paths": ["texts"], **source}
     return Config(None, json.dumps({"source": [like]}, default=_plain, allow_nan=False), [])
 
 

@@ -237,7 +237,7 @@ def open(
     stages: Sequence[tuple[str, str, Callable[..., object]]],
     documents: tuple[str, Callable[[int, int], Any]] | None,
     texts: Sequence[str] | None,
-    task: Config | None,
+    source: Config | None,
     tokenizer: object,
     world: tuple[int, int] | None,
     opening: Opening | None,

@@ -24,7 +24,11 @@ impl SourceConfig {
             let problem = "it is of the dataset that repo names; write hf://…@REVISION in paths, or set repo";
             return wrong("revision", problem.to_owned());
         }
-        if self.paths.is_empty() && self.repo.is_none() && kind != Synthetic {
+        if self.texts.is_some() && (!matches!(kind, Text | Jsonl) || !self.paths.is_empty()) {
+            let problem = "texts in memory are of kind \"text\" or \"jsonl\", and have no paths";
+            return wrong("kind", problem.to_owned());
+        }
+        if self.paths.is_empty() && self.repo.is_none() && self.texts.is_none() && kind != Synthetic {
             let problem = "no paths; name the corpus's files, such as \"corpus/**/*.txt\"";
             return wrong("paths", problem.to_owned());
         }

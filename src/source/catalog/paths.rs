@@ -10,8 +10,8 @@ use super::origin::Origin;
 use super::patterns::{self, bytes};
 use super::resolved::Resolved;
 use super::walk::{self, Found, Links};
-use crate::config::{SourceConfig, Synthetic};
-use crate::error::{Error, Result};
+use crate::config::{SourceConfig, SourceKind, Synthetic};
+use crate::error::{Error, Result, Unit};
 use crate::files::{File, Files, Location};
 use crate::store::Stores;
 use crate::tasks::blocking;
@@ -75,6 +75,16 @@ pub(crate) async fn of_source(
     stores: &Arc<Stores>,
     skipped: &Skipped,
 ) -> Result<SourceFiles> {
+    if let Some(texts) = &source.texts {
+        if texts.is_blank() {
+            let problem = format!("there is nothing to read in {} texts: they are blank", texts.count());
+            return Err(Error::Corpus { problem });
+        }
+        let etag = Some(texts.digest().to_owned());
+        let file =
+            File { location: Location::Texts, len: texts.bytes(), etag, source: index, unit: Unit::Row };
+        return Ok(SourceFiles { files: vec![file], roots: vec![0] });
+    }
     let unit = source.kind.unit();
     let in_source = |file: File| File { source: index, unit, ..file };
     let one = |location, len| {
@@ -82,6 +92,11 @@ pub(crate) async fn of_source(
         SourceFiles { files: vec![file], roots: vec![0] }
     };
     match origin {
+        Origin::Files if source.kind == SourceKind::Synthetic => {
+            let Synthetic { seed, documents, document_bytes } = Synthetic::from_source(source);
+            let location = Location::synthetic(seed, documents, document_bytes);
+            return Ok(one(location, documents * document_bytes));
+        }
         Origin::Files => {}
         Origin::Program => return Ok(SourceFiles::default()),
         Origin::Shards(shards) => {
@@ -90,11 +105,6 @@ pub(crate) async fn of_source(
         }
         // Nobody knows its length.
         Origin::Stdin => return Ok(one(Location::Stdin, 0)),
-        Origin::Synthetic => {
-            let Synthetic { seed, documents, document_bytes } = Synthetic::from_source(source);
-            let location = Location::synthetic(seed, documents, document_bytes);
-            return Ok(one(location, documents * document_bytes));
-        }
     }
     let key = format!("source.{index}.paths");
     let mut all = Vec::new();
@@ -151,7 +161,7 @@ async fn matches(
             let listed = stores.list(key, &pattern).await?.into_iter();
             listed.map(|file| Matched { file, links: Links::default(), root: 0 }).collect()
         }
-        Location::Path(_) | Location::Stdin => local(key, pattern, skipped).await?,
+        Location::Path(_) | Location::Stdin | Location::Texts => local(key, pattern, skipped).await?,
         Location::Synthetic(name) => {
             let problem = format!(
                 "{name:?} names documents that are made; set kind = \"synthetic\" and leave the paths out"

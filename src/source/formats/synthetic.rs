@@ -4,14 +4,14 @@
 //! made without those before it, so that resuming costs nothing. Held in memory: one document.
 
 use super::format::{Candidate, Format, Opened, Unopened};
-use super::records::{Records, Stop};
+use super::records::{Records, Stop, take_each};
 use crate::config::Synthetic;
 use crate::error::Result;
 use crate::source::carried::Metadata;
 use crate::source::cuts::Cuts;
 use crate::source::layout::{Laid, Layout};
 use crate::source::split_size::{MOST_SPLITS, SplitSize};
-use crate::source::window::{WINDOW_DOCUMENTS, Window};
+use crate::source::window::Window;
 
 mod text;
 mod words;
@@ -46,18 +46,14 @@ struct SyntheticRecords {
 
 impl Records for SyntheticRecords {
     fn take(&mut self, from: u64, end: u64, room: usize, window: &mut Window) -> Result<Stop> {
-        let full = window.bytes.len() + room;
-        for number in from..end.min(self.documents) {
-            if number - from == WINDOW_DOCUMENTS as u64 {
-                return Ok(Stop::At(number));
+        take_each(from, end, room, window, |at, window| {
+            if at >= self.documents {
+                return Ok(Stop::End);
             }
-            let text = self.writer.document(number);
-            window.record(number, number + 1, text, text.len() as u64, Metadata::default());
-            if window.is_full() || window.bytes.len() >= full {
-                return Ok(Stop::At(number + 1));
-            }
-        }
-        Ok(if end < self.documents { Stop::At(end.max(from)) } else { Stop::End })
+            let text = self.writer.document(at);
+            window.record(at, at + 1, text, text.len() as u64, Metadata::default());
+            Ok(Stop::At(at + 1))
+        })
     }
 
     fn problem(&mut self, at: u64) -> Result<Option<String>> {
