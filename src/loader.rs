@@ -40,6 +40,7 @@ mod tokenizer;
 
 use assemble::BatchStream;
 pub use builder::LoaderBuilder;
+use chains::Chains;
 pub(crate) use chains::interleave;
 pub use check::{Checked, CheckedSource, CheckedTask, CheckedTokenizer, check};
 pub use custom::{DocumentStream, SequenceStream, TokenStream};
@@ -88,7 +89,7 @@ pub struct Loader {
     start: Arc<Cursor>,
     /// The cursor of the last batch that was delivered.
     last: Arc<Cursor>,
-    source: Source,
+    chains: Arc<Chains>,
     /// Whether it is a training stream from the start, without an error so far: its end tells what gave nothing.
     is_whole: bool,
 }
@@ -115,6 +116,33 @@ impl Loader {
     /// Returns a builder for what a config cannot hold: a cursor, custom stages, the hold-out.
     pub fn builder(config: &Config) -> LoaderBuilder {
         LoaderBuilder::new(config)
+    }
+
+    /// Returns a builder of a loader over the [held-out](LoaderBuilder::with_held_out) documents, with the same tokenizer
+    /// and the same custom stages. It reads the files that this loader has listed: files that have come since change
+    /// nothing, so validations compare, and nothing is listed again.
+    ///
+    /// ```
+    /// # use futures::TryStreamExt;
+    /// # use millstream::{Batch, Config, Loader, config::{SourceConfig, TokenizerConfig}};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> millstream::Result<()> {
+    /// # let source = SourceConfig::texts((0..100).map(|number| format!("text {number}")));
+    /// # let mut config = Config::default().with_source(source).with_tokenizer(TokenizerConfig::bytes());
+    /// # config.pipeline.seq_len = 16;
+    /// config.pipeline.holdout = 0.1;
+    /// let loader = Loader::open(&config).await?;
+    /// let held_out: Vec<Batch> = loader.held_out().open().await?.try_collect().await?;
+    /// # assert!(!held_out.is_empty());
+    /// # Ok(()) }
+    /// ```
+    pub fn held_out(&self) -> LoaderBuilder {
+        let Chains { config, source, documents, stages, .. } = &*self.chains;
+        LoaderBuilder {
+            opened: documents.is_none().then(|| source.clone()),
+            tokenizer: Some(self.tokenizer.clone()),
+            stages: stages.clone(),
+            ..LoaderBuilder::new(config).with_held_out(true)
+        }
     }
 
     /// Returns the tokenizer that made the ids.
@@ -160,21 +188,21 @@ impl Loader {
     /// Returns the listing of the files that are read. Save it beside the cursors: it later tells which files have
     /// changed.
     pub fn listing(&self) -> Listing {
-        self.source.listing(self.start.sources())
+        self.source().listing(self.start.sources())
     }
 
     pub(crate) fn source(&self) -> &Source {
-        &self.source
+        &self.chains.source
     }
 
     /// Refuses a whole stream without a batch, and warns of sources that gave nothing to one with batches.
     fn check_end(&self) -> Result<()> {
         if Arc::ptr_eq(&self.last, &self.start) {
-            let files = match self.source.files().len() {
+            let files = match self.source().files().len() {
                 1 => "1 file".to_owned(),
                 files => format!("{files} files"),
             };
-            let why = self.source.unlearned().unwrap_or_else(|| {
+            let why = self.source().unlearned().unwrap_or_else(|| {
                 "all documents are blank, left out by where or a custom stage, held out, skipped, excluded or cut \
                  off; look at source.0.paths and where, pipeline.holdout, exclude, pipeline.uneven, pipeline.last \
                  and the log"
@@ -184,11 +212,11 @@ impl Loader {
             return Err(Error::Corpus { problem });
         }
         // A rank knows its own lanes alone.
-        if !self.source.logs() || self.last.known_lanes().count() < self.last.lanes() {
+        if !self.source().logs() || self.last.known_lanes().count() < self.last.lanes() {
             return Ok(());
         }
         for (index, (name, ledger)) in self.ledger().sources.iter().enumerate() {
-            let is_wanted = self.source.settings(index).is_none_or(|settings| settings.weight != Some(0.0));
+            let is_wanted = self.source().settings(index).is_none_or(|settings| settings.weight != Some(0.0));
             if is_wanted && *ledger == SourceLedger::default() {
                 tracing::warn!(
                     source = %name,

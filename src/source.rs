@@ -186,9 +186,31 @@ impl Source {
         let renderings = resolved::renderings(&sources, tokenizer).await?;
         // Dropping this future stops the reads on blocking threads.
         let (_cancel, cancellable) = CancelToken::new();
-        let corpus = Arc::new(Corpus::new(files, sources, renderings, stores, &cancellable).await?);
+        let corpus = Corpus::new(Arc::new(files), sources, renderings, stores, &cancellable).await?;
+        let corpus = Arc::new(corpus);
         let dealt = 0..corpus.files.len();
         Ok(Self { dealt, corpus, ..Self::custom() })
+    }
+
+    /// The same files, cut as if no source had a `split`.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) for a file that cannot be looked at.
+    pub(crate) async fn without_split(self) -> Result<Self> {
+        let Corpus { files, sources, stores, .. } = &*self.corpus;
+        let has_split = |source: &Resolved| source.reads.split.is_some() && source.origin.shards().is_none();
+        if !sources.iter().any(has_split) {
+            return Ok(self);
+        }
+        let mut sources = sources.clone();
+        for source in sources.iter_mut().filter(|source| has_split(source)) {
+            (source.settings.split, source.reads.split) = (None, None);
+        }
+        let renderings = (0..sources.len()).map(|source| self.corpus.rendering(source).cloned()).collect();
+        // Dropping this future stops the reads on blocking threads.
+        let (_cancel, cancellable) = CancelToken::new();
+        let corpus = Corpus::new(files.clone(), sources, renderings, stores.clone(), &cancellable).await?;
+        Ok(Self { corpus: Arc::new(corpus), ..self })
     }
 
     /// A source without files, for documents that the program gives.

@@ -69,8 +69,8 @@ pub(super) fn assemble(plan: Plan) -> Loader {
         BatchStream::Ahead(Prefetch::spawn(batches, ahead, TaskMeter::Batches(gauge.chain.clone())))
     };
     let is_whole = start.batch() == 0 && side == Side::Train;
-    let (source, start) = (chains.source.clone(), Arc::new(start));
-    Loader { batches, tokenizer, gauge, source, last: start.clone(), start, is_whole }
+    let start = Arc::new(start);
+    Loader { batches, tokenizer, gauge, chains, last: start.clone(), start, is_whole }
 }
 
 /// The turns of a lane, without the `excluded` documents.

@@ -13,6 +13,7 @@ use crate::source::{RecordFormat, Side, Source};
 use crate::tokenizer::Tokenizer;
 
 /// A loader that is not open yet: a config, and the parts that a config cannot hold.
+#[derive(Clone)]
 #[must_use = "a builder does nothing until it is opened"]
 pub struct LoaderBuilder {
     pub(super) config: Config,

@@ -1,5 +1,6 @@
 //! The stages of one lane: each source from documents to rows, then the sources mixed.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -39,6 +40,12 @@ pub(super) struct Chains {
     pub(super) lent: Arc<AtomicBool>,
     /// Whether a lane has logged what packing makes of documents that have a mask.
     pub(super) has_told: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for Chains {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chains").field("stages", &self.stages).finish_non_exhaustive()
+    }
 }
 
 impl Chains {

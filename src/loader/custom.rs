@@ -30,6 +30,7 @@ type Items<T> = BoxStream<'static, Result<Tracked<T>>>;
 type Open<T> = dyn Fn(Items<T>, &LaneCursor) -> Items<T> + Send + Sync;
 
 /// A custom stage: its name, and the function that opens it.
+#[derive(Clone)]
 pub(super) struct CustomStage<T> {
     pub(super) name: String,
     open: Arc<Open<T>>,
@@ -45,7 +46,7 @@ impl<T> CustomStage<T> {
 }
 
 /// The custom stages of a loader, each kind in the order that they were added.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct CustomStages {
     pub(super) documents: Vec<CustomStage<Document>>,
     pub(super) tokens: Vec<CustomStage<Tokens>>,

@@ -59,6 +59,7 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
         stay_at_commits(cursor);
     }
     let source = match opened {
+        Some(source) if side == Side::HeldOut => source.without_split().await?,
         Some(source) => source,
         None if documents.is_some() => Source::custom(),
         None => Source::from_config(&config).await?,

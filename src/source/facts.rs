@@ -74,7 +74,7 @@ impl Source {
     /// The stores that hold files or token shards; `None` if all are local.
     pub(crate) fn stores(&self) -> Option<&Arc<Stores>> {
         let has_files = self.files().iter().any(|file| file.location.is_remote());
-        let has_segments = self.corpus.origins.iter().any(|origin| origin.remote().next().is_some());
+        let has_segments = self.corpus.sources.iter().any(|source| source.origin.remote().next().is_some());
         (has_files || has_segments).then_some(&self.corpus.stores)
     }
 
@@ -90,18 +90,18 @@ impl Source {
 
     /// Where the documents of source `source` come from.
     pub(crate) fn origin(&self, source: usize) -> &Origin {
-        &self.corpus.origins[source]
+        self.corpus.sources.get(source).map_or(&Origin::Program, |source| &source.origin)
     }
 
     /// Whether the program gives the documents.
     pub(crate) fn is_custom(&self) -> bool {
-        matches!(self.corpus.origins[..], [Origin::Program])
+        self.corpus.sources.is_empty()
     }
 
     /// The settings of source `source` that the order depends on. For token shards, the config of the source that they
     /// were made from.
     pub(crate) fn settings(&self, source: usize) -> Option<&SourceConfig> {
-        self.corpus.settings.get(source)
+        self.corpus.sources.get(source).map(|source| &source.settings)
     }
 
     /// The sources that a tokenizer can be tried or trained on: all of them if all have text, else the first that has.
@@ -109,12 +109,12 @@ impl Source {
     /// has text.
     #[cfg(feature = "tokenizers")]
     pub(crate) fn texts(&self, is_all: bool) -> Option<Self> {
-        let has_text = |source: &usize| match self.corpus.origins[*source] {
+        let has_text = |source: &usize| match self.origin(*source) {
             Origin::Files => true,
             Origin::Stdin => is_all,
             Origin::Shards(_) | Origin::Program => false,
         };
-        let sources = 0..self.corpus.settings.len();
+        let sources = 0..self.corpus.sources.len();
         match sources.clone().all(|source| has_text(&source)) {
             true => Some(self.clone()),
             false => sources.into_iter().find(has_text).map(|source| self.only(source)),
@@ -135,7 +135,8 @@ impl Source {
             ShardedFile { path, len, unit, etag, cut, held, root: self.files().root(number) }
         };
         let files = self.only(source).dealt.map(file).collect();
-        let mut manifest = Manifest::new(tokenizer, vocab_size, self.corpus.settings[source].clone(), files);
+        let mut manifest =
+            Manifest::new(tokenizer, vocab_size, self.corpus.sources[source].settings.clone(), files);
         if let Some(rendering) = self.corpus.rendering(source) {
             (manifest.rendering, manifest.row_ids) = (Some(rendering.fingerprint()), rendering.row_ids());
         }
@@ -149,7 +150,7 @@ impl Source {
 
     /// All that the records of source `source` are rendered with; for token shards, that they were rendered with.
     pub(crate) fn rendered(&self, source: usize) -> Option<String> {
-        match self.corpus.origins[source].shards() {
+        match self.origin(source).shards() {
             Some(shards) => shards.all()[0].manifest().rendering.clone(),
             None => self.rendering(source).map(|rendering| rendering.fingerprint()),
         }
@@ -157,13 +158,13 @@ impl Source {
 
     /// Why nothing is learned from in all conversations so far of one of the sources, if there is such a source.
     pub(crate) fn unlearned(&self) -> Option<String> {
-        (0..self.corpus.settings.len()).find_map(|source| self.rendering(source)?.unlearned())
+        (0..self.corpus.sources.len()).find_map(|source| self.rendering(source)?.unlearned())
     }
 
     /// Makes conversations fit into rows, unless packing cuts documents anywhere, and warns if turns do not end with a token.
     /// Call it before the first read, once the tokenizer is known.
     pub(crate) fn fit(&self, encoder: &Encoder, pipeline: &PipelineConfig) {
-        for rendering in (0..self.corpus.settings.len()).filter_map(|source| self.corpus.rendering(source)) {
+        for rendering in (0..self.corpus.sources.len()).filter_map(|source| self.corpus.rendering(source)) {
             if let Some(row_ids) = pipeline.row_ids() {
                 rendering.fit(encoder, row_ids);
             }
@@ -175,8 +176,8 @@ impl Source {
 
     /// The directories of token shards, each with the number of its source.
     pub(crate) fn shards(&self) -> impl Iterator<Item = (usize, &Shards)> {
-        let origins = self.corpus.origins.iter().enumerate();
-        let shards = origins.filter_map(|(index, origin)| Some((index, origin.shards()?.all())));
+        let sources = self.corpus.sources.iter().enumerate();
+        let shards = sources.filter_map(|(index, source)| Some((index, source.origin.shards()?.all())));
         shards.flat_map(|(index, all)| all.iter().map(move |shards| (index, shards)))
     }
 

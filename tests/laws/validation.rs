@@ -63,6 +63,25 @@ proptest! {
     }
 }
 
+/// A run validates on the files that it began with, whatever comes into their directory meanwhile.
+#[test]
+fn it_stays_the_same_while_files_are_added() {
+    for split in [None, Some(ByteCount(700))] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut config = config(directory.path());
+        config.sources[0].split = split;
+        let before = rows(&batches(&config, true));
+        block_on(async {
+            let builder = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer));
+            let loader = builder.open().await.expect("it opens");
+            std::fs::write(directory.path().join("00.txt"), "another line\n".repeat(400)).expect("a file");
+            let held_out = loader.held_out().open().await.expect("it opens");
+            assert_eq!(rows(&held_out.try_collect::<Vec<Batch>>().await.expect("no errors")), before);
+        });
+        assert_ne!(rows(&batches(&config, true)), before);
+    }
+}
+
 #[test]
 fn the_first_rows_are_from_all_over_the_corpus() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -19,7 +19,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::origin::Origin;
 use super::resolved::Resolved;
 use super::samples::Samples;
 use crate::budget::Budget;
@@ -59,12 +58,10 @@ pub(crate) struct Corpus {
     is_remote: bool,
     /// Where remote files are read from.
     pub(crate) stores: Arc<Stores>,
-    /// Where the documents of each source come from.
-    pub(crate) origins: Vec<Origin>,
+    /// The sources, as they are configured and read.
+    pub(crate) sources: Vec<Resolved>,
     /// About how much memory an open split of each file takes, in bytes; 0 for files that were not looked at.
     pub(crate) held: Vec<u64>,
-    /// The settings of each source that the order depends on.
-    pub(crate) settings: Vec<SourceConfig>,
     /// The samples of each source's local files, once they are taken.
     pub(crate) samples: Vec<OnceLock<Samples>>,
     /// Standard input, until it is read.
@@ -74,7 +71,7 @@ pub(crate) struct Corpus {
 impl Corpus {
     /// Lists the splits of `files`. Reads a file only if its bytes alone say how it is cut.
     pub(crate) async fn new(
-        files: Files,
+        files: Arc<Files>,
         sources: Vec<Resolved>,
         renderings: Vec<Option<Arc<Renderer>>>,
         stores: Arc<Stores>,
@@ -100,13 +97,12 @@ impl Corpus {
             held: Vec::new(),
             one_document: Vec::new(),
             is_remote: files.iter().any(|file| file.location.is_remote()),
-            files: Arc::new(files),
+            files,
             stored: Files::none(),
             first_segments: Vec::new(),
             formats,
             samples: sources.iter().map(|_| OnceLock::new()).collect(),
-            origins: sources.iter().map(|source| source.origin.clone()).collect(),
-            settings: sources.into_iter().map(|source| source.settings).collect(),
+            sources,
             stores,
             stdin: Mutex::new(Some(Pipe::new(std::io::stdin()))),
         };
@@ -152,8 +148,7 @@ impl Corpus {
             one_document: Vec::new(),
             first_splits: vec![0],
             samples: Vec::new(),
-            origins: vec![Origin::Program],
-            settings: Vec::new(),
+            sources: Vec::new(),
             is_remote: false,
             stores: Arc::new(Stores::new(&StoreConfig::default())),
             stdin: Mutex::default(),
@@ -224,7 +219,7 @@ impl Corpus {
         let Some(first) = self.files.get(files.start).filter(|_| !files.is_empty()) else { return false };
         let sources = first.source..=self.files[files.end - 1].source;
         let is_stored = self.has_shards(files.clone());
-        self.origins[sources].iter().any(|origin| origin.remote().next().is_some())
+        self.sources[sources].iter().any(|source| source.origin.remote().next().is_some())
             || !is_stored && self.is_of_stores(files)
     }
 
@@ -246,7 +241,7 @@ impl Corpus {
     fn settings_of(&self, file: u32) -> Option<&SourceConfig> {
         match self.shards_of(file) {
             Some((shards, _)) => Some(&shards.manifest().source),
-            None => self.settings.get(self.files[file as usize].source),
+            None => Some(&self.sources.get(self.files[file as usize].source)?.settings),
         }
     }
 

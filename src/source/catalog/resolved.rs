@@ -19,7 +19,7 @@ use crate::store::{Stores, pinned};
 use crate::tasks::blocking;
 
 /// A source, as configured and as read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Resolved {
     /// The settings that the order depends on: for token shards, those of the source that they were made from.
     pub(crate) settings: SourceConfig,

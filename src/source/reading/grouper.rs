@@ -245,7 +245,10 @@ impl Grouper {
             {
                 let (path, line) = self.place(place, 0);
                 let (path, line) = (path.display(), Some(line).filter(|line| *line > 0));
-                tracing::warn!(%path, line, byte, "{message}");
+                match self.corpus.files.unit(place.split.file) {
+                    Unit::Row => tracing::warn!(%path, row = byte, "{message}"),
+                    _ => tracing::warn!(%path, line, byte, "{message}"),
+                }
             }
             let range = texts.append(&rendered);
             let sample = if number < documents { number as u32 } else { 0 };

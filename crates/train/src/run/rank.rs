@@ -17,7 +17,6 @@ use crate::peers::Peers;
 use crate::pretrained::Pretrained;
 use crate::trainer::Trainer;
 use millstream::ask_hub_with;
-use millstream::config::Config;
 use millstream::error::{Error, Result};
 use millstream::files::Listing;
 use millstream::loader::{Loader, LoaderBuilder, explain, warn_of_template};
@@ -82,8 +81,11 @@ impl Rank {
         let begun = begun.map_err(|error| for_whole_run(error, &self.config));
         let Begun { config, trainer, loader, directory } = self.peers.agree(begun)?;
         observer.on_open(&loader.watch());
-        let (own, watch) = (self.own(&config), Some(loader.watch()));
-        let held_out = async || held_out(&own.data, &self.tokenizer).await;
+        let (watch, held_out) = (Some(loader.watch()), loader.held_out());
+        let held_out = async || match config.data.pipeline.holdout > 0.0 {
+            true => held_out.clone().open().await.map(Some),
+            false => Ok(None),
+        };
         Session::open(trainer, &config, &directory, watch, observer, held_out)?.run(loader, stop).await
     }
 
@@ -185,12 +187,4 @@ async fn opened(builder: LoaderBuilder, stop: Pin<&mut impl Future<Output = ()>>
         }
         Either::Right((loader, _)) => loader,
     }
-}
-
-/// The held-out batches; `None` if nothing is held out.
-async fn held_out(config: &Config, tokenizer: &Arc<dyn Tokenizer>) -> Result<Option<Loader>> {
-    if config.pipeline.holdout == 0.0 {
-        return Ok(None);
-    }
-    Loader::builder(config).with_tokenizer(tokenizer.clone()).with_held_out(true).open().await.map(Some)
 }

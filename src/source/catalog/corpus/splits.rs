@@ -20,7 +20,7 @@ impl Corpus {
     pub(crate) fn source_name(&self, split: u32) -> String {
         let file = self.first_splits.partition_point(|&first| first <= split) - 1;
         let index = self.files.get(file).map_or(0, |file| file.source);
-        let name = self.settings.get(index).and_then(|settings| settings.name.clone());
+        let name = self.sources.get(index).and_then(|source| source.settings.name.clone());
         name.unwrap_or_else(|| index.to_string())
     }
 

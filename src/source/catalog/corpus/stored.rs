@@ -13,9 +13,9 @@ impl Corpus {
     /// The files and the segments in stores, and where those of each source begin among them.
     pub(super) fn with_segments(&self) -> (Arc<Files>, Vec<u32>) {
         let (mut all, mut first) = (Vec::new(), Vec::new());
-        for (source, origin) in self.origins.iter().enumerate() {
+        for (number, source) in self.sources.iter().enumerate() {
             first.push((self.files.len() + all.len()) as u32);
-            all.extend(origin.remote().map(|segment| segment.in_source(source)));
+            all.extend(source.origin.remote().map(|segment| segment.in_source(number)));
         }
         match all.is_empty() {
             true => (self.files.clone(), first),
@@ -25,7 +25,7 @@ impl Corpus {
 
     /// The token shards that hold a file's tokens, and its number there.
     pub(crate) fn shards_of(&self, file: u32) -> Option<(&Shards, usize)> {
-        let shards = self.origins.get(self.files[file as usize].source)?.shards()?;
+        let shards = self.sources.get(self.files[file as usize].source)?.origin.shards()?;
         Some(shards.of_file(self.number_in_source(file) as usize))
     }
 
@@ -46,7 +46,7 @@ impl Corpus {
     /// The token shards of a split's source.
     pub(crate) fn shard_set(&self, number: u32) -> Option<&Arc<ShardSet>> {
         let file = self.first_splits.partition_point(|&first| first <= number) - 1;
-        self.origins.get(self.files.get(file)?.source)?.shards()
+        self.sources.get(self.files.get(file)?.source)?.origin.shards()
     }
 
     /// The number of the first segment of a split's source among the stored files.
