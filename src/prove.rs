@@ -99,6 +99,10 @@ pub struct Proof {
     pub turns: u64,
     /// How many of them end with their text or content, without a token that stops generation.
     pub open_turns: u64,
+    /// How many of these are the model's own, which it would not know how to end.
+    pub unstopped_turns: u64,
+    /// How many spell a token of the tokenizer, such as `<think>`, letter by letter, and learn that.
+    pub spelled_turns: u64,
     /// Of how many others only parts are learned from, as these parts say themselves.
     pub partial_turns: u64,
     /// How many turns have white space learned behind the token that ends them, which the model never writes.
@@ -321,6 +325,8 @@ impl Proof {
         self.documents += 1;
         self.turns += judged.turns;
         self.open_turns += judged.open_turns;
+        self.unstopped_turns += judged.unstopped_turns;
+        self.spelled_turns += judged.spelled_turns;
         self.partial_turns += judged.partial_turns;
         self.blanks += judged.blanks;
         self.lost += expected.lost as u64;

@@ -73,6 +73,8 @@ pub(crate) use catalog::dataset::hub_names;
 pub(crate) use catalog::holdout::digest;
 pub use catalog::holdout::{Holdout, Side};
 pub(crate) use catalog::origin::Origin;
+#[doc(hidden)]
+pub use catalog::patterns::covers;
 pub use describe::{RecordsFound, extension, recognize};
 #[doc(hidden)]
 pub use estimate::Estimate;

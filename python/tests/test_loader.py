@@ -621,6 +621,12 @@ def test_what_is_no_function_is_refused_at_once(config: dict[str, Any]) -> None:
             millstream.Loader.from_texts(texts)
 
 
+def test_texts_stand_in_place_of_a_source(config: dict[str, Any]) -> None:
+    with pytest.raises(millstream.ConfigError, match="leave .*source.* out") as error:
+        next(iter(millstream.Loader.from_texts(["a text"], config=config)))
+    assert error.value.key == "source"
+
+
 def test_a_cursor_is_no_text(config: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="Cursor.from_json"):
         millstream.Loader(config, cursor="{}")  # type: ignore[arg-type]

@@ -135,6 +135,10 @@ def test_texts_may_be_conversations(rows: dict[str, Any], tmp_path: Path, caplog
             millstream.Loader.from_texts(records, source=source, config=rows)
 
     refused("source.0.tsk", {"tsk": "chat"})
+    refused("source.0.where", {"where": "lang = 'de'", "task": "fim"})
+    for wrong, error in [(None, TypeError), ({"task": "fim"}, TypeError), ({**source, "paths": ["/nope"]}, ValueError)]:
+        with pytest.raises(error):
+            millstream.Loader.from_texts(records, source=wrong, config=rows)
     refused("source.0.chat.date", {"task": "chat", "chat": {"date": "today"}})
     with pytest.raises(millstream.ConfigError, match="no chat template"):
         list(millstream.Loader.from_texts(records, source={"task": "chat"}, config=rows))

@@ -185,7 +185,15 @@ fn add_parts(conversation: &Conversation, left: &[usize], text: &str, turns: &mu
         }
     }
     for ((nth, is_learned), place) in flags.into_iter().zip(regions(conversation, left, text, &places)) {
-        turns[nth].parts.extend(place.map(|place| (place, is_learned)));
+        let (turn, Some(mut place)) = (&mut turns[nth], place) else { continue };
+        // The space before a word that is not learned from belongs to it, where the message is learned from otherwise.
+        if let (false, true, Some((before, true))) =
+            (is_learned, conversation.learned[turn.message], turn.parts.last_mut())
+        {
+            place.start = text[..place.start].trim_ascii_end().len().max(before.start);
+            before.end = before.end.min(place.start);
+        }
+        turn.parts.push((place, is_learned));
     }
 }
 

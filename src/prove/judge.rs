@@ -49,6 +49,10 @@ pub(super) struct Judged {
     pub(super) turns: u64,
     /// How many of them end without a token that stops generation: the text ends there, or they are another role's.
     pub(super) open_turns: u64,
+    /// How many of these are the model's own.
+    pub(super) unstopped_turns: u64,
+    /// How many spell a token of the tokenizer letter by letter.
+    pub(super) spelled_turns: u64,
     /// Of how many others only parts are learned from.
     pub(super) partial_turns: u64,
     /// How many have white space learned behind their end.
@@ -338,9 +342,11 @@ impl Judge<'_> {
             judged.turns += 1;
             let id = self.delivered.ids[*last];
             let is_last = turn.end.end == self.expected.text.len();
+            judged.spelled_turns += u64::from(turn.is_prompted && self.spells(turn));
             match &turn.stop {
                 None if is_last && !self.expected.ends.is_empty() || !turn.is_prompted => {
-                    judged.open_turns += 1
+                    judged.open_turns += 1;
+                    judged.unstopped_turns += u64::from(turn.is_prompted);
                 }
                 None if self.rules.ids.special.contains_key(&id) || is_last => {}
                 None => {
@@ -372,6 +378,28 @@ impl Judge<'_> {
             judged.blanks += u64::from(self.at.at(&turn.end).any(is_blank));
         }
         Ok(judged)
+    }
+
+    /// Whether a turn has the text of an added token, and other ids for it.
+    fn spells(&self, turn: &Turn) -> bool {
+        if self.rules.parses || !self.rules.renders_prompts {
+            return false;
+        }
+        let (written, special) = (turn.written(), self.rules.ids.special);
+        let is_token = |place: Range<usize>| {
+            let is_it = |index: usize| {
+                let span = &self.spans[index];
+                let covers = span.start <= place.start && place.end <= span.end;
+                covers && special.contains_key(&self.delivered.ids[index])
+            };
+            self.at.at(&place).any(is_it)
+        };
+        let spelled = |spelling: &str| {
+            let mut found = self.expected.text[written.clone()].match_indices(spelling);
+            found.any(|(at, _)| !is_token(written.start + at..written.start + at + spelling.len()))
+        };
+        let tokens = special.values().filter(|added| !added.is_unknown && added.spelling.starts_with('<'));
+        tokens.map(|added| &*added.spelling).any(spelled)
     }
 }
 

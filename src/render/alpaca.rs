@@ -37,20 +37,22 @@ pub(super) fn alpaca(record: &mut Entries) -> Result<Option<Vec<Json>>, RenderEr
     Ok(Some(vec![message("user", user), message("assistant", output?)]))
 }
 
+/// The system prompt that a record has beside its messages, as Anthropic's form has it, if it does.
+pub(super) fn system(record: &mut Entries) -> Result<Option<Json>, RenderError> {
+    match take(record, "system") {
+        Some(Json::String(system)) if !system.is_empty() => Ok(Some(message("system", system))),
+        None | Some(Json::String(_)) => Ok(None),
+        Some(other) => Err(RenderError::new(
+            format!("its field \"system\" is {}, and must be a string", kind(&other)),
+            "correct it",
+        )),
+    }
+}
+
 /// The messages with those that records in ShareGPT's and Alpaca's form have in other fields: the system prompt, and
 /// earlier turns.
 pub(super) fn with_earlier(record: &mut Entries, messages: Vec<Json>) -> Result<Vec<Json>, RenderError> {
-    let mut earlier = Vec::new();
-    match take(record, "system") {
-        Some(Json::String(system)) if !system.is_empty() => earlier.push(message("system", system)),
-        None | Some(Json::String(_)) => (),
-        Some(other) => {
-            return Err(RenderError::new(
-                format!("its field \"system\" is {}, and must be a string", kind(&other)),
-                "correct it",
-            ));
-        }
-    }
+    let mut earlier: Vec<Json> = system(record)?.into_iter().collect();
     for pair in take(record, "history").into_iter().flat_map(items) {
         let [Json::String(user), Json::String(assistant)] = &*items(pair) else {
             return Err(RenderError::new(

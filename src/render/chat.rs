@@ -218,7 +218,11 @@ impl Chat {
             ranges.push(range);
         }
         ranges.extend(locate(&more)?.into_iter().flatten());
-        let masked = locate(&fewer)?.into_iter().flatten().collect();
+        let masked = locate(&fewer)?
+            .into_iter()
+            .flatten()
+            .map(|range| learn::with_space(&rendered.text, range))
+            .collect();
         let learned = learn::without(ranges, masked);
         if matches!(form.finder, Finder::Markers { .. }) {
             guard::check(conversation, &rendered.text, &learned, &wanted, &render)?;

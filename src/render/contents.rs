@@ -8,9 +8,9 @@ use super::json::Json;
 /// The keys by which a message, or a part of one, says whether it is learned from.
 const LEARNED: [&str; 4] = ["train", "training", "weight", "loss_mask"];
 
-/// Takes out the keys by which an object says whether it is learned from. The first one that says something counts.
+/// Takes out the keys by which an object says whether it is learned from.
 pub(super) fn own_choice(entries: &mut Entries) -> Result<Option<bool>, RenderError> {
-    let mut choice = None;
+    let mut choice: Option<(&str, bool)> = None;
     for name in LEARNED {
         let own = match take_key(entries, name) {
             None | Some(Json::Null) => continue,
@@ -24,9 +24,17 @@ pub(super) fn own_choice(entries: &mut Entries) -> Result<Option<bool>, RenderEr
                 ));
             }
         };
-        choice = choice.or(Some(own));
+        match choice {
+            Some((other, chosen)) if chosen != own => {
+                return Err(RenderError::new(
+                    format!("its {other:?} and its {name:?} contradict each other"),
+                    "keep one of them",
+                ));
+            }
+            _ => choice = Some((name, own)),
+        }
     }
-    Ok(choice)
+    Ok(choice.map(|(_, own)| own))
 }
 
 /// Whether a value is a list of parts of which one says whether it is learned from.

@@ -113,6 +113,12 @@ pub(super) fn parts(conversation: &Conversation, wanted: &[bool]) -> (Vec<Place>
     (learned, masked)
 }
 
+/// The range of a part that is not learned from, with the white space before it: most tokenizers make one id of a space
+/// and the word behind it, and an id that has anything of what is learned from is learned.
+pub(super) fn with_space(text: &str, part: Range<usize>) -> Range<usize> {
+    text[..part.start].trim_ascii_end().len()..part.end
+}
+
 /// The union of ranges, sorted, without those of `masked`.
 pub(super) fn without(ranges: Vec<Range<usize>>, masked: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let (ranges, masked) = (Mask::union(ranges), Mask::union(masked));

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::RenderError;
-use super::alpaca::{ALPACA, alpaca, with_earlier};
+use super::alpaca::{ALPACA, alpaca, system, with_earlier};
 use super::contents::{calls, check_content, function_call, has_choices, own_choice};
 use super::conversation::{About, Conversation, REASONING};
 use super::fields::{Entries, first_name, get, is_empty, is_null, kind, list, not_json, quoted, said, take};
@@ -109,6 +109,8 @@ impl Reader {
         let mut messages = self.messages_of(&mut record)?;
         if messages.iter().any(|message| message.get("from").is_some()) {
             messages = with_earlier(&mut record, messages)?;
+        } else if !messages.first().is_some_and(|first| self.is_system(first)) {
+            messages.splice(..0, system(&mut record)?);
         }
         self.conversation(record, messages, 0)
     }
@@ -135,6 +137,12 @@ impl Reader {
                 "make both strings, or both lists of messages",
             )),
         }
+    }
+
+    /// Whether a message, as it stands in a record, is a system prompt.
+    fn is_system(&self, message: &Json) -> bool {
+        let role = message.get(self.name("role")).and_then(Json::as_str).map(|said| self.role(said));
+        role.is_some_and(|role| role.is_ok_and(|role| matches!(&*role, "system" | "developer")))
     }
 
     fn record(&self, record: &str) -> Result<Entries, RenderError> {

@@ -333,6 +333,10 @@ fn parts_decide_for_themselves() {
     record["messages"][1]["content"] = parts;
     let given = Given::new(&template);
     assert_eq!(learned(&rendered(&given.renderer(), &record)), ["ab", "<|im_end|>"]);
+    // A space goes with the word behind it, as in ids.
+    record["messages"][1]["content"][0]["text"] = json!("ab \n");
+    assert_eq!(learned(&rendered(&given.renderer(), &record)), ["ab", "<|im_end|>"]);
+    record["messages"][1]["content"][0]["text"] = json!("ab");
     record["messages"][1]["train"] = json!(false);
     record["messages"][1]["content"][0]["train"] = json!(true);
     assert_eq!(learned(&rendered(&given.renderer(), &record)), ["ab"]);

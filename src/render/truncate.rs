@@ -69,7 +69,8 @@ impl Room {
                 low = first + 1;
             }
         }
-        Ok(best.unwrap_or_else(|| too_long(self.width)))
+        // What is left without a turn to learn from is no conversation any more.
+        Ok(best.filter(|best| matches!(best, Outcome::Text(_))).unwrap_or_else(|| too_long(self.width)))
     }
 
     /// Whether nothing more has to leave.

@@ -180,6 +180,20 @@ fn what_is_learned_from_is_proved_and_the_first_fault_has_its_place() {
 }
 
 #[test]
+fn a_model_that_would_never_stop_is_a_fault_and_tokens_that_are_spelled_are_said() {
+    let endless = TEMPLATE.replace("{{ eos_token }}", "");
+    let chats = Chats::new(&endless, CHATS.lines().last().expect("a line")).without_turn();
+    let (code, error) = failure(&["inspect", &chats.config(), "--mask", "--check"]);
+    assert_eq!(code, 1);
+    assert!(error.contains("none of 1 turn ends with a token that stops generation"), "{error}");
+
+    let spelled = CHATS.replace(" Five. ", "<|endoftext|> Five.");
+    let chats = Chats::new(TEMPLATE, spelled.lines().last().expect("a line"));
+    let said = text(&["inspect", &chats.config(), "--mask", "--check"]);
+    assert!(said.contains("note: 1 turn spell a token of the tokenizer"), "{said}");
+}
+
+#[test]
 fn turns_of_other_roles_are_proved_and_a_proof_of_nothing_is_a_fault() {
     let chats = Chats::new(TEMPLATE, CHATS);
     let check = ["inspect", &chats.config(), "--mask", "--check"];

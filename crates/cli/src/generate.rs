@@ -42,7 +42,7 @@ pub(super) struct GenerateArgs {
     #[arg(value_name = "RUN")]
     pub(super) model: PathBuf,
 
-    /// The beginning of the text. With --chat it is a question; without one, each line of standard input is.
+    /// The beginning of the text. With --chat it is a question; if you leave it out then, each line of standard input is one.
     #[arg(required_unless_present = "chat")]
     prompt: Option<String>,
 
@@ -153,6 +153,11 @@ impl Loaded {
 
 /// Opens a config's tokenizer without its corpus, which may be gone.
 pub(super) async fn open_alone(config: &Config) -> Result<Arc<dyn Tokenizer>> {
+    if config.tokenizer.is_learned() {
+        let problem = "the run has learned its tokenizer, and its tokenizer.json is gone; put it back into the run's \
+                       directory";
+        return Err(Error::Corpus { problem: problem.to_owned() });
+    }
     let alone = Config { tokenizer: config.tokenizer.clone(), ..Config::default() };
     millstream::loader::open_tokenizer(&alone).await
 }

@@ -148,12 +148,15 @@ class Loader:
         loader = cls(config, **arguments)
         if isinstance(texts, (str, bytes, Mapping)):
             raise TypeError(f"texts is a list of texts, not one {type(texts).__name__}")
-        loader._texts = [_text(text) for text in texts]
         if source is not None:
             if not isinstance(source, Mapping):
                 raise TypeError(f"source is a dict of keys of a [[source]], not {type(source).__name__}")
+            for key in ("kind", "paths"):
+                if key in source:
+                    raise ValueError(f"source has {key!r}, and the texts are in memory; leave it out")
             loader._source = dict(source)
             _described(loader._source)
+        loader._texts = [_text(text, source) for text in texts]
         return loader
 
     def map(
@@ -321,18 +324,23 @@ class Loader:
         self._begin(cursor)
 
 
-def _text(text: object) -> str:
+def _text(text: object, source: Mapping[str, Any] | None) -> str:
     if isinstance(text, Mapping):
+        if source is None or not _are_records(source):
+            raise TypeError('a text is a dict: say what it is, with source={"field": …} or source={"task": "chat", …}')
         return json.dumps(text)
     if not isinstance(text, str):
         raise TypeError(f"a text is a str or a dict, not {type(text).__name__}: {text!r}")
     return text
 
 
+def _are_records(source: Mapping[str, Any]) -> bool:
+    return "field" in source or source.get("task") in ("chat", "completion")
+
+
 def _described(source: Mapping[str, Any]) -> Config:
     """A config with a source like this one, which needs neither files nor their kind."""
-    are_records = "field" in source or source.get("task") in ("chat", "completion")
-    like = {"kind": "jsonl" if are_records else "text", "paths": ["texts"], **source}
+    like = {"kind": "jsonl" if _are_records(source) else "text", "paths": ["texts"], **source}
     return Config(None, json.dumps({"source": [like]}, default=_plain, allow_nan=False), [])
 
 

@@ -102,6 +102,33 @@ fn a_null_is_what_the_record_says() {
 }
 
 #[test]
+fn a_system_prompt_may_stand_beside_the_messages() {
+    let given = Given::new(CHATML);
+    let mut beside = chat(&[("u", "1"), ("a", "2")]);
+    beside["system"] = json!("0");
+    assert_eq!(show(&given, &beside), show(&given, &chat(&[("s", "0"), ("u", "1"), ("a", "2")])));
+    // That of the messages counts.
+    let mut both = chat(&[("s", "3"), ("u", "1"), ("a", "2")]);
+    let without = show(&given, &both);
+    both["system"] = json!("0");
+    assert_eq!(show(&given, &both), without);
+    beside["system"] = json!({ "lang": "en" });
+    assert!(refused(&given, &beside).what.contains("its field \"system\" is an object"));
+}
+
+#[test]
+fn what_a_message_says_of_itself_twice_must_agree() {
+    let given = Given::new(CHATML);
+    let mut record = chat(&[("u", "1"), ("a", "2")]);
+    (record["messages"][1]["train"], record["messages"][1]["weight"]) = (json!(true), json!(1));
+    rendered(&given.renderer(), &record);
+    record["messages"][1]["weight"] = json!(0);
+    assert!(
+        refused(&given, &record).what.ends_with("its \"train\" and its \"weight\" contradict each other")
+    );
+}
+
+#[test]
 fn completions_are_strings_or_messages() {
     let mut given = Given::new(CHATML);
     given.source.task = Task::Completion;

@@ -46,6 +46,19 @@ fn the_oldest_turns_leave() {
     assert_eq!(learned_of(one), ["8"]);
     assert_eq!(learned_of(one - 1), [format!("it is longer than a row, which has {} ids", one - 1)]);
     assert!(matches!(fitted(two, Truncate::Drop), Outcome::LeftOut(_)));
+    // What stays must have a turn to learn from.
+    let renderer = Given::new(CHATML).renderer();
+    renderer.fit(&encoder(), one);
+    let unanswered = chat(&[("u", "1"), ("a", "2"), ("u", "3"), ("u", "long ".repeat(one).trim())]);
+    match outcome(&renderer, &unanswered) {
+        Outcome::LeftOut(why) => assert!(why.starts_with("it is longer than a row"), "{why}"),
+        Outcome::Text(text) => panic!("{}", text.text),
+    }
+    let unanswered = chat(&[("u", &"long ".repeat(one)), ("a", "2"), ("u", "3")]);
+    match outcome(&renderer, &unanswered) {
+        Outcome::LeftOut(why) => assert!(why.starts_with("it is longer than a row"), "{why}"),
+        Outcome::Text(text) => panic!("{}", text.text),
+    }
     match fitted(two, Truncate::End) {
         Outcome::Text(text) => assert_eq!(text.marks.limit, Some((two, Truncate::End))),
         Outcome::LeftOut(why) => panic!("{why}"),

@@ -7,6 +7,7 @@ use glob::PatternError;
 
 use super::braces;
 use super::walk::Walk;
+use crate::config::SourceConfig;
 use crate::error::{Error, Result};
 use crate::location::GLOB_RULES;
 
@@ -39,6 +40,17 @@ pub(crate) fn all(key: &str, pattern: &str) -> Result<Vec<String>> {
         let most = braces::MOST;
         Error::config(key, format!("{pattern:?} stands for more than {most} paths; write a wildcard instead"))
     })
+}
+
+/// Whether the paths of a source stand for the local file `path`, which need not be there yet.
+pub fn covers(source: &SourceConfig, path: &Path) -> bool {
+    let Ok(path) = std::path::absolute(path) else { return false };
+    let is_path = |pattern: String| {
+        let whole = std::path::absolute(&pattern).ok();
+        let pattern = whole.and_then(|whole| glob::Pattern::new(whole.to_str()?).ok());
+        pattern.is_some_and(|pattern| pattern.matches_path_with(&path, GLOB_RULES))
+    };
+    source.paths.iter().filter_map(|path| all("paths", path).ok()).flatten().any(is_path)
 }
 
 /// The fixed part of a pattern: the directory before its first wildcard or brace, with the separator at its end. For a

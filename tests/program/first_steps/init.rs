@@ -233,6 +233,35 @@ fn files_that_hold_different_records_are_sources_of_their_own() {
     }
 }
 
+/// A config in the directory of the texts leaves out what its runs write there.
+#[test]
+fn runs_beside_the_texts_are_no_texts() {
+    let workplace = workplace();
+    let write = |name: &str, text: &str| {
+        let path = workplace.path().join(name);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    };
+    write("letters/a.txt", &"The mill stands by the stream.\n".repeat(300));
+    write("recipes/old/b.txt", &"Take three cups of flour.\n".repeat(300));
+    let config = made(workplace.path(), &[]);
+    assert_eq!(config.sources[0].paths, ["letters/**/*.txt", "recipes/**/*.txt"]);
+    let run = "runs/millstream";
+    for name in ["config.toml", "files.jsonl", "metrics.jsonl", "checkpoints/step-00000001/blake3.txt"] {
+        write(&format!("{run}/{name}"), &"{\"text\": \"a line of a run\"}\n".repeat(300));
+    }
+    assert_eq!(made(workplace.path(), &["--force"]).sources, config.sources);
+
+    fs::remove_dir_all(workplace.path().join("runs")).expect("removed");
+    let all = ["--set", "source.0.paths=[\"**/*.txt\"]"];
+    for command in ["train", "check"] {
+        let said = failure(workplace.path(), &[&[command, "millstream.toml"], &all[..]].concat());
+        for word in ["train.out", "source.0.paths", "step-00000001/blake3.txt"] {
+            assert!(said.contains(word), "{command}: {said}");
+        }
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn links_in_a_circle_and_cards_without_end() {

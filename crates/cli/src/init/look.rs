@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 
 use super::InitArgs;
 use super::part::Part;
+use super::text::RUNS;
 use crate::words::count;
 use millstream::config::{DocumentKind, OnError, SourceConfig, SourceKind};
 use millstream::source::{extension, recognize};
@@ -231,9 +232,15 @@ async fn listing(path: &Path) -> Result<Vec<PathBuf>> {
         Err(Error::Corpus { .. }) => return Ok(Vec::new()),
         opened => opened?,
     };
-    let files = source.files().iter().filter(|file| file.len > 0).map(|file| file.path());
-    let is_part = |file: &&Path| !file.strip_prefix(plain(path)).unwrap_or(file).iter().any(is_about);
-    Ok(files.filter(is_part).map(Path::to_owned).collect())
+    let files = || source.files().iter().filter(|file| file.len > 0).map(|file| file.path());
+    let runs = files().filter_map(|file| file.parent().filter(|_| file.ends_with("config.toml")));
+    let is_run = |run: &&Path| run.join("files.jsonl").is_file() && run.join("checkpoints").is_dir();
+    let runs: Vec<&Path> = runs.filter(is_run).collect();
+    let is_part = |file: &&Path| {
+        !file.strip_prefix(plain(path)).unwrap_or(file).iter().any(is_about)
+            && !runs.iter().any(|run| file.starts_with(run))
+    };
+    Ok(files().filter(is_part).map(Path::to_owned).collect())
 }
 
 /// Whether a file or a directory with this name is probably not a part of the corpus.
@@ -253,7 +260,10 @@ async fn group(
     let around = plain(directory);
     let is_deep = files.iter().any(|file| file.parent() != Some(&*around));
     let end = if extension.is_empty() { String::new() } else { format!(".{}", exactly(extension)) };
-    let all = below(directory, &format!("{}*{end}", if is_deep { "**/" } else { "" }));
+    let all = match is_deep && is_around_runs(directory)? {
+        true => by_folders(&around, files, &end),
+        false => vec![below(directory, &format!("{}*{end}", if is_deep { "**/" } else { "" }))],
+    };
     let (mut ways, mut error): (Vec<Part>, _) = (Vec::new(), None);
     // Some from all over them.
     let looked_at = files.len().min(LOOKED_AT);
@@ -277,7 +287,7 @@ async fn group(
     let is_json = extension.split('.').next() == Some("json");
     let is_all = ways.len() == 1 && (taken == looked_at || !is_json);
     if is_all {
-        ways[0].config.paths = vec![all];
+        ways[0].config.paths = all;
     } else if ways.is_empty() || looked_at == files.len() {
         found.leave_out(extension, files.len() - taken, error);
     } else {
@@ -298,6 +308,24 @@ async fn group(
         }
     }
     Ok(())
+}
+
+/// Whether the runs of the config that is written lie within a directory.
+fn is_around_runs(directory: &Path) -> Result<bool> {
+    let absolute = |path: &Path| std::path::absolute(path).map_err(|e| Error::io(path, "look at", e));
+    Ok(absolute(Path::new(RUNS))?.starts_with(absolute(directory)?))
+}
+
+/// Patterns for the files below a directory, and for no other folder than theirs.
+fn by_folders(around: &Path, files: &[&Path], end: &str) -> Vec<String> {
+    let pattern = |file: &&Path| {
+        let within = file.strip_prefix(around).unwrap_or(file);
+        match within.components().next().filter(|_| within.components().count() > 1) {
+            Some(folder) => below(&around.join(folder), &format!("**/*{end}")),
+            None => below(around, &format!("*{end}")),
+        }
+    };
+    files.iter().map(pattern).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// A path without `./`, like the paths of listed files.

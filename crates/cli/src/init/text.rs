@@ -7,6 +7,9 @@ use crate::words::{bytes, toml_of};
 use millstream::config::{DocumentKind, SourceKind, Task, TokenizerConfig, TokenizerKind};
 use millstream::source::Estimate;
 
+/// The directory of the runs that configs begin.
+pub(super) const RUNS: &str = "runs";
+
 /// The longest rows of a starter config, in ids.
 const LONGEST_ROW: u64 = 4096;
 
@@ -18,7 +21,7 @@ pub(super) fn toml(
     output: &Path,
 ) -> String {
     let name = output.file_stem().filter(|name| *name != "-").unwrap_or("millstream".as_ref());
-    let out = toml_of(&Path::new("runs").join(name).to_string_lossy());
+    let out = toml_of(&Path::new(RUNS).join(name).to_string_lossy());
     let sources: String = (0..parts.len()).map(|number| source(parts, number)).collect();
     let has_shards = parts.iter().any(|part| part.config.kind == SourceKind::Shards);
     let (bytes, tokenizer) = (bytes(text), tokenizer(ids, has_shards));
@@ -127,7 +130,9 @@ fn source(parts: &[Part], number: usize) -> String {
     }
     lines.push(match config.kind {
         SourceKind::Shards => "# tokens of `millstream prepare`: no text is tokenized again\n".to_owned(),
-        _ => set("on_error", "{ skip = 100 }", "logs and leaves out up to 100 bad documents"),
+        _ => {
+            set("on_error", "{ skip = 100 }", "up to 100 bad documents of each lane are left out and counted")
+        }
     });
     lines.concat()
 }

@@ -41,8 +41,8 @@ impl Check {
             Ok(prover) => Some(prover).filter(Prover::has_task),
         };
         if is_asked_for && prover.is_none() {
-            let problem =
-                "everything is learned from: no source has a task; set it to \"chat\" or \"completion\"";
+            let problem = "all of each text is learned from, so there is no mask to prove: no source has the task \"chat\" \
+                           or \"completion\"";
             return Err(Error::config("source.0.task", problem));
         }
         let prover = prover.map(|prover| if is_within { prover.within_stream() } else { prover });
@@ -83,6 +83,15 @@ impl Check {
             }
             if proof.turns + proof.partial_turns == 0 {
                 return Err(Error::Verify { problem: no_turn(proof) });
+            }
+            if proof.unstopped_turns > 0 && proof.open_turns == proof.turns {
+                let problem = format!(
+                    "none of {} ends with a token that stops generation, so a model that learns from them does not stop: \
+                     name the token that the template ends turns with as tokenizer.eos or in chat.turn, or use a template \
+                     that writes one",
+                    count(proof.turns, "turn")
+                );
+                return Err(Error::Verify { problem });
             }
             if json {
                 print_json(&Report { proof, mask: shares })?;
@@ -129,6 +138,12 @@ fn proved(proof: &Proof) -> Vec<String> {
         (proof.partial_turns, "more are learned from in parts, which are proved", "turn"),
         (proof.lost, "are not proved: where they stand in the text is unknown", "turn"),
         (proof.open_turns, "end with their text: the template writes no token that stops generation", "turn"),
+        (
+            proof.spelled_turns,
+            "spell a token of the tokenizer, such as <think>, letter by letter; with tokenizer.special_tokens = \"parse\" \
+             it becomes that token",
+            "turn",
+        ),
         (proof.blanks, "have white space learned behind their end, which the model never writes", "turn"),
     ];
     let some = notes.into_iter().filter(|(number, ..)| *number > 0);

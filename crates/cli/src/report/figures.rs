@@ -16,7 +16,7 @@ use crate::words::value as shown;
 pub(super) struct Figures {
     pub(super) run: String,
     pub(super) path: PathBuf,
-    /// The last logged step, and `train.steps`.
+    /// The last step that was logged or saved, and `train.steps`.
     pub(super) step: u64,
     pub(super) steps: u64,
     /// How many targets it trained on.

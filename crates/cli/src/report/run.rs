@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use millstream::{Error, Result};
-use millstream_train::{RunDirectory, Sample};
+use millstream_train::{Checkpoint, RunDirectory, Sample};
 
 use super::chart::Chart;
 use super::curve::Curve;
@@ -41,8 +41,12 @@ impl Run {
                 }
             });
         })?;
+        // Steps need not be logged.
+        let saved = Checkpoint::steps(&directory.checkpoints())?.into_iter().max();
         let config = toml::Table::try_from(&config);
-        let figures = Figures { ledger: Shown::of_run(&directory)?, ..sums.finish() };
+        let figures = sums.finish();
+        let step = figures.step.max(saved.unwrap_or_default());
+        let figures = Figures { step, ledger: Shown::of_run(&directory)?, ..figures };
         Ok(Self {
             figures,
             curves,

@@ -7,7 +7,7 @@ use crate::file_names::{CHECKPOINTS, CONFIG};
 use millstream::error::{Error, Result};
 
 /// The file with the digests of a checkpoint's others, which is written last.
-pub(super) const DIGESTS: &str = "blake3.txt";
+pub(crate) const DIGESTS: &str = "blake3.txt";
 
 /// The name prefix of checkpoints.
 const NAME: &str = "step-";

@@ -1,10 +1,13 @@
 //! The checks before a run begins: no tokenizer is learned for a run that cannot start.
 
 use super::devices::for_ranks;
+use crate::checkpoint::folder;
 use crate::config::RunConfig;
 use crate::cost::Memory;
 use crate::device;
+use crate::file_names::{CHAT, CHECKPOINTS, CONFIG, FILES, METRICS, SAMPLES, SKIPPED, TOKENIZER};
 use millstream::error::{Error, Result};
+use millstream::source::covers;
 use millstream::world::World;
 use millstream::writable;
 
@@ -21,7 +24,26 @@ pub fn ready(config: &RunConfig) -> Result<()> {
         device::open(&own.train)?;
     }
     Memory::new(config, vocab).check(config)?;
+    check_own_files(config)?;
     writable::check("train.out", &config.train.out)
+}
+
+/// Refuses sources whose paths stand for files that the run writes itself: later runs would learn from them, and a resume
+/// would find other files than the run began with.
+fn check_own_files(config: &RunConfig) -> Result<()> {
+    let out = &config.train.out;
+    let digests = folder::path(&out.join(CHECKPOINTS), 1).join(folder::DIGESTS);
+    let others = [CONFIG, METRICS, SAMPLES, FILES, SKIPPED, TOKENIZER, CHAT].map(|name| out.join(name));
+    for (index, source) in config.data.sources.iter().enumerate() {
+        let Some(own) = others.iter().chain([&digests]).find(|own| covers(source, own)) else { continue };
+        let problem = format!(
+            "source.{index}.paths stand for the run's own files too, such as {}; name the directories of the texts there, \
+             or set train.out to a directory beside them",
+            own.display()
+        );
+        return Err(Error::config("train.out", problem));
+    }
+    Ok(())
 }
 
 /// How many batches each of `ranks` ranks takes for a step.
