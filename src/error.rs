@@ -95,9 +95,9 @@ pub enum Error {
         problem: String,
     },
 
-    /// A cursor does not match the order of this run. Put back what has changed, or start without the cursor.
+    /// A cursor does not match the order of this run. Put back what has changed, or begin anew.
     #[error(
-        "the cursor does not match this run: {}; set it back to resume exactly, or start without the cursor",
+        "the cursor does not match this run: {}; set it back to resume exactly, or begin anew",
         changed(.field, .saved, .now)
     )]
     Fingerprint {

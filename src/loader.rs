@@ -137,12 +137,19 @@ impl Loader {
     /// ```
     pub fn held_out(&self) -> LoaderBuilder {
         let Chains { config, source, documents, stages, .. } = &*self.chains;
-        LoaderBuilder {
-            opened: documents.is_none().then(|| source.clone()),
+        let mut builder = LoaderBuilder {
             tokenizer: Some(self.tokenizer.clone()),
             stages: stages.clone(),
             ..LoaderBuilder::new(config).with_held_out(true)
+        };
+        match documents {
+            None => builder.opened = Some(source.clone()),
+            Some(open) => {
+                let name = builder.config.sources.pop().and_then(|source| source.name).unwrap_or_default();
+                builder.documents = Some((name, open.clone()));
+            }
         }
+        builder
     }
 
     /// Returns the tokenizer that made the ids.

@@ -49,7 +49,7 @@ use serde::Serialize;
 
 use crate::batch::{Batch, Piece};
 use crate::config::{Config, PackRule, SpecialTokens, Truncate};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::source::{Origin, Source};
 use crate::tasks;
 use crate::tokenizer::Tokenizer;
@@ -99,7 +99,9 @@ pub struct Proof {
     pub turns: u64,
     /// How many of them end with their text or content, without a token that stops generation.
     pub open_turns: u64,
-    /// How many of these are the model's own, which it would not know how to end.
+    /// How many turns are the model's own.
+    pub own_turns: u64,
+    /// How many of those end without a token of any kind, so that a model would not know how to end them.
     pub unstopped_turns: u64,
     /// How many spell a token of the tokenizer, such as `<think>`, letter by letter, and learn that.
     pub spelled_turns: u64,
@@ -161,6 +163,11 @@ impl Prover {
                 sources.push(None);
                 continue;
             };
+            let is_gone = settings.texts.is_none() && settings.paths.is_empty() && settings.repo.is_none();
+            if is_gone && source.origin(index).shards().is_some() {
+                let problem = "these token shards were made of records in memory, which cannot be read again";
+                return Err(Error::config(format!("source.{index}.paths"), problem));
+            }
             let source = match source.origin(index) {
                 // The shards name the files that they were made of. Their template stands beside the tokenizer.
                 Origin::Shards(_) => {
@@ -325,6 +332,7 @@ impl Proof {
         self.documents += 1;
         self.turns += judged.turns;
         self.open_turns += judged.open_turns;
+        self.own_turns += judged.own_turns;
         self.unstopped_turns += judged.unstopped_turns;
         self.spelled_turns += judged.spelled_turns;
         self.partial_turns += judged.partial_turns;

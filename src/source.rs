@@ -74,7 +74,7 @@ pub(crate) use catalog::holdout::digest;
 pub use catalog::holdout::{Holdout, Side};
 pub(crate) use catalog::origin::Origin;
 #[doc(hidden)]
-pub use catalog::patterns::covers;
+pub use catalog::patterns::covered;
 pub use describe::{RecordsFound, extension, recognize};
 #[doc(hidden)]
 pub use estimate::Estimate;

@@ -119,7 +119,8 @@ pub(crate) fn open(
         }
         let like = source.and_then(|source| source.get().config.sources.first().cloned()).unwrap_or_default();
         let texts = Some(py.detach(|| Texts::new(texts)));
-        given.sources = vec![SourceConfig { texts, paths: Vec::new(), ..like.with_name("texts") }];
+        let name = like.name.clone().or_else(|| Some("texts".to_owned()));
+        given.sources = vec![SourceConfig { texts, name, paths: Vec::new(), ..like }];
     }
     let mut builder = Loader::builder(&given).with_held_out(held_out);
     if let Some(made) = made {

@@ -48,6 +48,13 @@ impl Tree {
     /// # Errors
     /// [`Error::Io`] if it cannot be read, [`Error::Config`] if it has no values.
     pub fn from_file(file: &Path) -> Result<Self> {
+        if file.is_dir() {
+            let problem = match file.join("config.toml").is_file() {
+                true => "this is a directory, and a config is a file; name the config.toml in it",
+                false => "this is a directory, and a config is a file; name that",
+            };
+            return Err(Error::config(file.display().to_string(), problem));
+        }
         let bytes = bounded::read_any(file, BYTES);
         let text = bytes.and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
         Self::new(text.map_err(|e| Error::io(file, "read the config", e))?, Some(file.to_owned()))

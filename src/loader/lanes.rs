@@ -104,6 +104,7 @@ fn pieces(config: &Config, source: &Source) -> usize {
 fn more_pieces(origin: &Origin, source: &SourceConfig) -> &'static str {
     match origin {
         Origin::Stdin => "write it to a file first",
+        _ if source.texts.is_some() => "give it more texts",
         _ if source.split.is_some() => "remove source.split, or lower it",
         _ => source.kind.more_splits(),
     }

@@ -53,6 +53,7 @@ pub(super) fn check_shuffle(config: &Config, source: &Source) -> Result<()> {
         let what = match source.origin(index) {
             Origin::Shards(_) => continue,
             Origin::Program => "the program gives its documents",
+            _ if config.sources[index].texts.is_some() => "its texts are in memory",
             Origin::Files | Origin::Stdin => "it is text",
         };
         let problem = format!(

@@ -49,7 +49,8 @@ pub(super) struct Judged {
     pub(super) turns: u64,
     /// How many of them end without a token that stops generation: the text ends there, or they are another role's.
     pub(super) open_turns: u64,
-    /// How many of these are the model's own.
+    /// How many of the turns are the model's own, and how many of those end without a token of any kind.
+    pub(super) own_turns: u64,
     pub(super) unstopped_turns: u64,
     /// How many spell a token of the tokenizer letter by letter.
     pub(super) spelled_turns: u64,
@@ -343,10 +344,12 @@ impl Judge<'_> {
             let id = self.delivered.ids[*last];
             let is_last = turn.end.end == self.expected.text.len();
             judged.spelled_turns += u64::from(turn.is_prompted && self.spells(turn));
+            judged.own_turns += u64::from(turn.is_prompted);
+            let is_stopped = turn.stop.is_some() || self.rules.ids.special.contains_key(&id);
+            judged.unstopped_turns += u64::from(turn.is_prompted && !is_stopped);
             match &turn.stop {
                 None if is_last && !self.expected.ends.is_empty() || !turn.is_prompted => {
                     judged.open_turns += 1;
-                    judged.unstopped_turns += u64::from(turn.is_prompted);
                 }
                 None if self.rules.ids.special.contains_key(&id) || is_last => {}
                 None => {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use millstream::config::{Config, PackRule, SourceConfig, SourceKind, TokenizerConfig, Uneven};
+use millstream::config::{
+    ByteCount, Config, DocumentKind, PackRule, SourceConfig, SourceKind, TokenizerConfig, Uneven,
+};
 use millstream::loader::LoaderBuilder;
 use millstream::prepare::prepare;
 use millstream::tokenizer::ByteTokenizer;
@@ -208,7 +210,9 @@ async fn what_cannot_be_is_refused_in_words() {
     let texts = texts(20);
     let both = SourceConfig::texts(&texts).with_path("*.txt");
     let table = SourceConfig { kind: SourceKind::Csv, ..SourceConfig::texts(&texts) };
-    for refused in [both, table] {
+    let split = SourceConfig { split: Some(ByteCount(99)), ..SourceConfig::texts(&texts) };
+    let file = SourceConfig { document: DocumentKind::File, ..SourceConfig::texts(&texts) };
+    for refused in [both, table, split, file] {
         let error = Loader::open(&config(1).with_source(refused)).await.expect_err("a refusal").to_string();
         assert!(error.starts_with("source.0."), "{error}");
     }

@@ -127,7 +127,7 @@ fn a_saved_cursor_gives_what_follows() {
     assert_eq!(
         error,
         "error: the cursor does not match this run: `pipeline.window` was 128 and is now 17; \
-         set it back to resume exactly, or start without the cursor"
+         set it back to resume exactly, or begin anew"
     );
 }
 

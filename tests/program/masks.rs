@@ -186,6 +186,10 @@ fn a_model_that_would_never_stop_is_a_fault_and_tokens_that_are_spelled_are_said
     let (code, error) = failure(&["inspect", &chats.config(), "--mask", "--check"]);
     assert_eq!(code, 1);
     assert!(error.contains("none of 1 turn ends with a token that stops generation"), "{error}");
+    let (code, error) =
+        failure(&["inspect", &chats.config(), "--mask", "--check", "--set", "tokenizer.eos="]);
+    assert_eq!(code, 1);
+    assert!(error.contains("none of 1 turn ends"), "{error}");
 
     let spelled = CHATS.replace(" Five. ", "<|endoftext|> Five.");
     let chats = Chats::new(TEMPLATE, spelled.lines().last().expect("a line"));

@@ -64,7 +64,7 @@ fn changes(directory: &Path, error: &Error) -> String {
 }
 
 const CHANGES: &str = "(added: web/new.txt; removed: web/b.txt; renamed: web/c.txt to web/moved.txt; other lengths: \
-                       web/d.txt (368 bytes, now 15)); set it back to resume exactly, or start without the cursor";
+                       web/d.txt (368 bytes, now 15)); set it back to resume exactly, or begin anew";
 
 #[test]
 fn a_resumed_run_names_the_files_that_have_changed() {

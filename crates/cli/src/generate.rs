@@ -106,7 +106,7 @@ impl Loaded {
     async fn of_run(args: &GenerateArgs) -> Result<Self> {
         let run = RunDirectory::open(&args.model)?;
         let config = run.config_at(args.at.unwrap_or(u64::MAX), args.settings.all())?;
-        let tokenizer = open_alone(&config.data).await?;
+        let tokenizer = open_of_run(&config.data).await?;
         let (model, _) = run.model_at(args.at, &config, &*tokenizer)?;
         let sampling = sampling(&config.data, &*tokenizer, args.tokens);
         let chat_template = match args.chat {
@@ -151,13 +151,18 @@ impl Loaded {
     }
 }
 
-/// Opens a config's tokenizer without its corpus, which may be gone.
-pub(super) async fn open_alone(config: &Config) -> Result<Arc<dyn Tokenizer>> {
+/// Opens the tokenizer of a run without its corpus.
+pub(super) async fn open_of_run(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     if config.tokenizer.is_learned() {
         let problem = "the run has learned its tokenizer, and its tokenizer.json is gone; put it back into the run's \
                        directory";
         return Err(Error::Corpus { problem: problem.to_owned() });
     }
+    open_alone(config).await
+}
+
+/// Opens a config's tokenizer without its corpus, which may be gone.
+pub(super) async fn open_alone(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     let alone = Config { tokenizer: config.tokenizer.clone(), ..Config::default() };
     millstream::loader::open_tokenizer(&alone).await
 }

@@ -18,6 +18,7 @@ use millstream::{Error, Result};
 
 mod look;
 mod part;
+mod patterns;
 mod text;
 mod tokenizer;
 

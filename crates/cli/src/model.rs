@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::generate::{date, open_alone};
+use super::generate::{date, open_of_run};
 use super::settings::{Settings, byte_count};
 use super::words::count;
 use super::{print_json, print_line, progress};
@@ -90,7 +90,7 @@ async fn export(args: ExportArgs, json: bool) -> Result<()> {
     let trained = run.config_at(args.step.unwrap_or(u64::MAX), &[])?;
     Export::check(&config.model, &args.output)?;
     let slow = progress::slow("exporting the model");
-    let tokenizer = open_alone(&config.data).await?;
+    let tokenizer = open_of_run(&config.data).await?;
     let (model, checkpoint) = run.model_at(args.step, &config, &*tokenizer)?;
     let origin = Origin::read(&run.init())?;
     let template = run.chat_template(&config, Some(&date(&config.data)))?;

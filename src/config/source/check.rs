@@ -2,7 +2,8 @@
 
 use super::super::bounds::Bounded;
 use super::{
-    ChatConfig, Contents, CsvConfig, FimConfig, Learn, SampleConfig, Samples, SourceConfig, SourceKind, Task,
+    ChatConfig, Contents, CsvConfig, DocumentKind, FimConfig, Learn, SampleConfig, Samples, SourceConfig,
+    SourceKind, Task,
 };
 use crate::error::{Error, Result};
 use crate::location::STDIN;
@@ -27,6 +28,22 @@ impl SourceConfig {
         if self.texts.is_some() && (!matches!(kind, Text | Jsonl) || !self.paths.is_empty()) {
             let problem = "texts in memory are of kind \"text\" or \"jsonl\", and have no paths";
             return wrong("kind", problem.to_owned());
+        }
+        if self.texts.is_some() {
+            let cut =
+                (self.split.is_some(), self.document != DocumentKind::default(), self.zstd_window.is_some());
+            let name = match cut {
+                (true, ..) => Some("split"),
+                (_, true, _) => Some("document"),
+                (.., true) => Some("zstd_window"),
+                _ => None,
+            };
+            if let Some(name) = name {
+                return wrong(
+                    name,
+                    "it is for files, and each text in memory is a document; remove it".to_owned(),
+                );
+            }
         }
         if self.paths.is_empty() && self.repo.is_none() && self.texts.is_none() && kind != Synthetic {
             let problem = "no paths; name the corpus's files, such as \"corpus/**/*.txt\"";

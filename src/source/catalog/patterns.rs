@@ -9,7 +9,7 @@ use super::braces;
 use super::walk::Walk;
 use crate::config::SourceConfig;
 use crate::error::{Error, Result};
-use crate::location::GLOB_RULES;
+use crate::location::{GLOB_RULES, Location};
 
 /// Returns the pattern with its variables and its tilde replaced. The variables come first, so that a variable's
 /// default may begin with a tilde.
@@ -42,15 +42,37 @@ pub(crate) fn all(key: &str, pattern: &str) -> Result<Vec<String>> {
     })
 }
 
-/// Whether the paths of a source stand for the local file `path`, which need not be there yet.
-pub fn covers(source: &SourceConfig, path: &Path) -> bool {
-    let Ok(path) = std::path::absolute(path) else { return false };
-    let is_path = |pattern: String| {
-        let whole = std::path::absolute(&pattern).ok();
-        let pattern = whole.and_then(|whole| glob::Pattern::new(whole.to_str()?).ok());
-        pattern.is_some_and(|pattern| pattern.matches_path_with(&path, GLOB_RULES))
-    };
-    source.paths.iter().filter_map(|path| all("paths", path).ok()).flatten().any(is_path)
+/// The first of the local files called `names` below `directory` that the paths of a source stand for. None of them need be
+/// there yet.
+pub fn covered(source: &SourceConfig, directory: &Path, names: &[PathBuf]) -> Option<PathBuf> {
+    let directory = real(directory);
+    let (mut last, mut last_root) = (PathBuf::new(), String::new());
+    let is_local = |path: &&String| !Location::named(*path).is_remote();
+    let patterns = source.paths.iter().filter(is_local).filter_map(|path| all("paths", path).ok()).flatten();
+    let mut found = patterns.filter_map(|pattern| {
+        let fixed = root(&pattern);
+        // Patterns that stand beside each other mostly have one root.
+        if last.as_os_str().is_empty() || fixed != last_root {
+            (last, last_root) =
+                (real(Path::new(if fixed.is_empty() { "." } else { fixed })), fixed.to_owned());
+        }
+        let is_near = directory.starts_with(&last) || last.starts_with(&directory);
+        let rest = glob::Pattern::new(&pattern[fixed.len()..]).ok().filter(|_| is_near)?;
+        names.iter().map(|name| directory.join(name)).find(|file| {
+            file.strip_prefix(&last).is_ok_and(|within| rest.matches_path_with(within, GLOB_RULES))
+        })
+    });
+    found.next()
+}
+
+/// A path without links and `..`, as far as it is there.
+fn real(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let known = whole.ancestors().find_map(|known| Some((known, known.canonicalize().ok()?)));
+    match known {
+        Some((known, real)) => real.join(whole.strip_prefix(known).unwrap_or(&whole)),
+        None => whole,
+    }
 }
 
 /// The fixed part of a pattern: the directory before its first wildcard or brace, with the separator at its end. For a

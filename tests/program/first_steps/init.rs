@@ -245,13 +245,24 @@ fn runs_beside_the_texts_are_no_texts() {
     write("letters/a.txt", &"The mill stands by the stream.\n".repeat(300));
     write("recipes/old/b.txt", &"Take three cups of flour.\n".repeat(300));
     let config = made(workplace.path(), &[]);
-    assert_eq!(config.sources[0].paths, ["letters/**/*.txt", "recipes/**/*.txt"]);
+    assert_eq!(config.sources[0].paths, ["letters/*.txt", "recipes/**/*.txt"]);
     let run = "runs/millstream";
     for name in ["config.toml", "files.jsonl", "metrics.jsonl", "checkpoints/step-00000001/blake3.txt"] {
         write(&format!("{run}/{name}"), &"{\"text\": \"a line of a run\"}\n".repeat(300));
     }
     assert_eq!(made(workplace.path(), &["--force"]).sources, config.sources);
 
+    // A run elsewhere, in a directory with texts.
+    write("data/web/a.jsonl", &"{\"text\": \"a page\"}\n".repeat(300));
+    for name in ["config.toml", "files.jsonl", "metrics.jsonl"] {
+        write(&format!("data/tried/run/{name}"), &"{\"text\": \"a line of a run\"}\n".repeat(300));
+    }
+    write("data/tried/b.jsonl", &"{\"text\": \"a page\"}\n".repeat(300));
+    let of_data = made(workplace.path(), &["data", "--force"]);
+    assert_eq!(of_data.sources[0].paths, ["data/tried/*.jsonl", "data/web/**/*.jsonl"]);
+    assert_eq!(of_data.sources.len(), 1);
+
+    made(workplace.path(), &["--force", "letters", "recipes"]);
     fs::remove_dir_all(workplace.path().join("runs")).expect("removed");
     let all = ["--set", "source.0.paths=[\"**/*.txt\"]"];
     for command in ["train", "check"] {
@@ -260,6 +271,9 @@ fn runs_beside_the_texts_are_no_texts() {
             assert!(said.contains(word), "{command}: {said}");
         }
     }
+    // Wherever the run is begun.
+    let around = ["train", "../millstream.toml", "--set", "source.0.paths=[\"../**/*.txt\"]"];
+    assert!(failure(&workplace.path().join("letters"), &around).contains("step-00000001/blake3.txt"));
 }
 
 #[cfg(unix)]

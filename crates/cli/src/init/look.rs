@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
 use super::InitArgs;
 use super::part::Part;
-use super::text::RUNS;
+use super::patterns::{below, exactly, literal, patterns, plain, runs_within};
 use crate::words::count;
 use millstream::config::{DocumentKind, OnError, SourceConfig, SourceKind};
 use millstream::source::{extension, recognize};
@@ -158,7 +158,7 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Found> {
         found.parts.push(whole(kind, path, args).await?);
         return Ok(found);
     }
-    let listing = listing(path).await?;
+    let (listing, runs) = listing(path).await?;
     let files: Vec<&Path> = listing.iter().map(PathBuf::as_path).collect();
     // Shards in its directories are read through their descriptions.
     let described =
@@ -179,10 +179,10 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Found> {
     // Files without an extension count only if there are no others.
     let nameless = groups.remove("").unwrap_or_default();
     for (extension, files) in &groups {
-        group(path, extension, files, args, &mut found).await?;
+        group(path, extension, files, &runs, args, &mut found).await?;
     }
     match found.parts.is_empty() {
-        true => group(path, "", &nameless, args, &mut found).await?,
+        true => group(path, "", &nameless, &runs, args, &mut found).await?,
         false => found.leave_out("", nameless.len(), None),
     }
     if found.parts.is_empty() {
@@ -223,24 +223,23 @@ async fn whole(kind: SourceKind, path: &Path, args: &InitArgs) -> Result<Part> {
     Part::new(kind, path, pattern, args).await?.measured().await
 }
 
-/// The files below a directory that may be a part of the corpus, in order.
-async fn listing(path: &Path) -> Result<Vec<PathBuf>> {
+/// The files below a directory that may be a part of the corpus, in order, and the directories there that runs write to.
+async fn listing(path: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     // Opening a source whose documents are files reads none of them.
     let all = SourceConfig { document: DocumentKind::File, ..SourceConfig::text(below(path, "**/*")) };
     let source = match Source::open(&[all]).await {
         // The directory has no files.
-        Err(Error::Corpus { .. }) => return Ok(Vec::new()),
+        Err(Error::Corpus { .. }) => return Ok((Vec::new(), Vec::new())),
         opened => opened?,
     };
     let files = || source.files().iter().filter(|file| file.len > 0).map(|file| file.path());
-    let runs = files().filter_map(|file| file.parent().filter(|_| file.ends_with("config.toml")));
-    let is_run = |run: &&Path| run.join("files.jsonl").is_file() && run.join("checkpoints").is_dir();
-    let runs: Vec<&Path> = runs.filter(is_run).collect();
+    let runs = runs_within(path, files())?;
     let is_part = |file: &&Path| {
         !file.strip_prefix(plain(path)).unwrap_or(file).iter().any(is_about)
             && !runs.iter().any(|run| file.starts_with(run))
     };
-    Ok(files().filter(is_part).map(Path::to_owned).collect())
+    let files = files().filter(is_part).map(Path::to_owned).collect();
+    Ok((files, runs))
 }
 
 /// Whether a file or a directory with this name is probably not a part of the corpus.
@@ -254,16 +253,12 @@ async fn group(
     directory: &Path,
     extension: &str,
     files: &[&Path],
+    runs: &[PathBuf],
     args: &InitArgs,
     found: &mut Found,
 ) -> Result<()> {
-    let around = plain(directory);
-    let is_deep = files.iter().any(|file| file.parent() != Some(&*around));
     let end = if extension.is_empty() { String::new() } else { format!(".{}", exactly(extension)) };
-    let all = match is_deep && is_around_runs(directory)? {
-        true => by_folders(&around, files, &end),
-        false => vec![below(directory, &format!("{}*{end}", if is_deep { "**/" } else { "" }))],
-    };
+    let all = patterns(&plain(directory), files, &end, runs);
     let (mut ways, mut error): (Vec<Part>, _) = (Vec::new(), None);
     // Some from all over them.
     let looked_at = files.len().min(LOOKED_AT);
@@ -308,44 +303,4 @@ async fn group(
         }
     }
     Ok(())
-}
-
-/// Whether the runs of the config that is written lie within a directory.
-fn is_around_runs(directory: &Path) -> Result<bool> {
-    let absolute = |path: &Path| std::path::absolute(path).map_err(|e| Error::io(path, "look at", e));
-    Ok(absolute(Path::new(RUNS))?.starts_with(absolute(directory)?))
-}
-
-/// Patterns for the files below a directory, and for no other folder than theirs.
-fn by_folders(around: &Path, files: &[&Path], end: &str) -> Vec<String> {
-    let pattern = |file: &&Path| {
-        let within = file.strip_prefix(around).unwrap_or(file);
-        match within.components().next().filter(|_| within.components().count() > 1) {
-            Some(folder) => below(&around.join(folder), &format!("**/*{end}")),
-            None => below(around, &format!("*{end}")),
-        }
-    };
-    files.iter().map(pattern).collect::<BTreeSet<_>>().into_iter().collect()
-}
-
-/// A path without `./`, like the paths of listed files.
-fn plain(path: &Path) -> PathBuf {
-    path.components().filter(|part| *part != Component::CurDir).collect()
-}
-
-/// The pattern of files below a directory.
-fn below(directory: &Path, rest: &str) -> String {
-    let name = exactly(&plain(directory).to_string_lossy());
-    Path::new(&name).join(rest).to_string_lossy().into_owned()
-}
-
-/// The pattern in a config that only this path matches.
-fn exactly(path: &str) -> String {
-    literal(&glob::Pattern::escape(path).replace('{', "[{]"))
-}
-
-/// A path for a config key that is not a pattern: its variables escaped.
-fn literal(path: &str) -> String {
-    let path = path.replace('$', "$$");
-    if path.starts_with('~') { format!("./{path}") } else { path }
 }

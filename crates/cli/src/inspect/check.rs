@@ -84,12 +84,12 @@ impl Check {
             if proof.turns + proof.partial_turns == 0 {
                 return Err(Error::Verify { problem: no_turn(proof) });
             }
-            if proof.unstopped_turns > 0 && proof.open_turns == proof.turns {
+            if proof.own_turns > 0 && proof.unstopped_turns == proof.own_turns {
                 let problem = format!(
                     "none of {} ends with a token that stops generation, so a model that learns from them does not stop: \
                      name the token that the template ends turns with as tokenizer.eos or in chat.turn, or use a template \
                      that writes one",
-                    count(proof.turns, "turn")
+                    count(proof.own_turns, "turn")
                 );
                 return Err(Error::Verify { problem });
             }

@@ -1,5 +1,7 @@
 //! The checks before a run begins: no tokenizer is learned for a run that cannot start.
 
+use std::path::{Path, PathBuf};
+
 use super::devices::for_ranks;
 use crate::checkpoint::folder;
 use crate::config::RunConfig;
@@ -7,7 +9,7 @@ use crate::cost::Memory;
 use crate::device;
 use crate::file_names::{CHAT, CHECKPOINTS, CONFIG, FILES, METRICS, SAMPLES, SKIPPED, TOKENIZER};
 use millstream::error::{Error, Result};
-use millstream::source::covers;
+use millstream::source::covered;
 use millstream::world::World;
 use millstream::writable;
 
@@ -32,10 +34,11 @@ pub fn ready(config: &RunConfig) -> Result<()> {
 /// would find other files than the run began with.
 fn check_own_files(config: &RunConfig) -> Result<()> {
     let out = &config.train.out;
-    let digests = folder::path(&out.join(CHECKPOINTS), 1).join(folder::DIGESTS);
-    let others = [CONFIG, METRICS, SAMPLES, FILES, SKIPPED, TOKENIZER, CHAT].map(|name| out.join(name));
+    let digests = folder::path(Path::new(CHECKPOINTS), 1).join(folder::DIGESTS);
+    let names = [CONFIG, METRICS, SAMPLES, FILES, SKIPPED, TOKENIZER, CHAT].map(PathBuf::from);
+    let names = [&names[..], &[digests]].concat();
     for (index, source) in config.data.sources.iter().enumerate() {
-        let Some(own) = others.iter().chain([&digests]).find(|own| covers(source, own)) else { continue };
+        let Some(own) = covered(source, out, &names) else { continue };
         let problem = format!(
             "source.{index}.paths stand for the run's own files too, such as {}; name the directories of the texts there, \
              or set train.out to a directory beside them",
