@@ -25,24 +25,12 @@ impl SourceConfig {
             let problem = "it is of the dataset that repo names; write hf://…@REVISION in paths, or set repo";
             return wrong("revision", problem.to_owned());
         }
-        if self.texts.is_some() && (!matches!(kind, Text | Jsonl) || !self.paths.is_empty()) {
-            let problem = "texts in memory are of kind \"text\" or \"jsonl\", and have no paths";
-            return wrong("kind", problem.to_owned());
-        }
         if self.texts.is_some() {
-            let cut =
-                (self.split.is_some(), self.document != DocumentKind::default(), self.zstd_window.is_some());
-            let name = match cut {
-                (true, ..) => Some("split"),
-                (_, true, _) => Some("document"),
-                (.., true) => Some("zstd_window"),
-                _ => None,
-            };
-            if let Some(name) = name {
-                return wrong(
-                    name,
-                    "it is for files, and each text in memory is a document; remove it".to_owned(),
-                );
+            if !matches!(kind, Text | Jsonl) {
+                return wrong("kind", "texts in memory are of kind \"text\" or \"jsonl\"".to_owned());
+            }
+            if let Some(key) = self.key_of_files() {
+                return wrong(key, "it is for files, and the texts are in memory; remove it".to_owned());
             }
         }
         if self.paths.is_empty() && self.repo.is_none() && self.texts.is_none() && kind != Synthetic {
@@ -84,6 +72,17 @@ impl SourceConfig {
         let (set, default) = (keys(self), keys(&Self::default()));
         let mut all = SourceKind::ALL.iter().flat_map(|kind| kind.keys());
         all.find(|key| set[key] != default[key] && !self.kind.takes(key))
+    }
+
+    /// The first key that is set, and that says something of files.
+    fn key_of_files(&self) -> Option<&'static str> {
+        let keys = [
+            ("paths", !self.paths.is_empty()),
+            ("split", self.split.is_some()),
+            ("document", self.document != DocumentKind::default()),
+            ("zstd_window", self.zstd_window.is_some()),
+        ];
+        keys.into_iter().find(|(_, is_set)| *is_set).map(|(key, _)| key)
     }
 
     /// Checks standard input: it comes once, stands alone, and only text formats can be read from it.

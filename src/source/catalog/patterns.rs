@@ -1,6 +1,7 @@
 //! Paths in configs: with variables, braces, and patterns for many files.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf, is_separator};
 
 use glob::PatternError;
@@ -46,20 +47,20 @@ pub(crate) fn all(key: &str, pattern: &str) -> Result<Vec<String>> {
 /// there yet.
 pub fn covered(source: &SourceConfig, directory: &Path, names: &[PathBuf]) -> Option<PathBuf> {
     let directory = real(directory);
-    let (mut last, mut last_root) = (PathBuf::new(), String::new());
     let is_local = |path: &&String| !Location::named(*path).is_remote();
     let patterns = source.paths.iter().filter(is_local).filter_map(|path| all("paths", path).ok()).flatten();
+    // Patterns that come of one path mostly have one root, and asking the system what it is takes time.
+    let mut roots: HashMap<String, PathBuf> = HashMap::new();
     let mut found = patterns.filter_map(|pattern| {
         let fixed = root(&pattern);
-        // Patterns that stand beside each other mostly have one root.
-        if last.as_os_str().is_empty() || fixed != last_root {
-            (last, last_root) =
-                (real(Path::new(if fixed.is_empty() { "." } else { fixed })), fixed.to_owned());
-        }
-        let is_near = directory.starts_with(&last) || last.starts_with(&directory);
+        let real_root = roots.entry(fixed.to_owned()).or_insert_with(|| match fixed {
+            "" => real(Path::new(".")),
+            fixed => real(Path::new(fixed)),
+        });
+        let is_near = directory.starts_with(&*real_root) || real_root.starts_with(&directory);
         let rest = glob::Pattern::new(&pattern[fixed.len()..]).ok().filter(|_| is_near)?;
         names.iter().map(|name| directory.join(name)).find(|file| {
-            file.strip_prefix(&last).is_ok_and(|within| rest.matches_path_with(within, GLOB_RULES))
+            file.strip_prefix(&*real_root).is_ok_and(|within| rest.matches_path_with(within, GLOB_RULES))
         })
     });
     found.next()
