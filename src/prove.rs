@@ -222,7 +222,7 @@ impl Prover {
     /// Proves a batch, and returns the first fault.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) for a file that cannot be read again.
+    /// [`Error::Io`] for a file that cannot be read again.
     pub async fn check(&mut self, batch: &Batch) -> Result<Option<Fault>> {
         self.proof.batches += 1;
         let learned = learned(batch);
