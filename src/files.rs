@@ -86,7 +86,8 @@ impl File {
         Self { source, ..self.clone() }
     }
 
-    /// Its path or URL, as errors name it; `-` for standard input, `texts` for texts in memory, and `synthetic://…` for synthetic documents.
+    /// Its path or URL, as errors name it; `-` for standard input, `texts` for texts in memory, and `synthetic://…` for
+    /// synthetic documents.
     pub fn path(&self) -> &Path {
         self.location.as_path()
     }

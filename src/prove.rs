@@ -163,8 +163,7 @@ impl Prover {
                 sources.push(None);
                 continue;
             };
-            let is_gone = settings.texts.is_none() && settings.paths.is_empty() && settings.repo.is_none();
-            if is_gone && source.origin(index).shards().is_some() {
+            if settings.reads_nothing() && source.origin(index).shards().is_some() {
                 let problem = "these token shards were made of records in memory, which cannot be read again";
                 return Err(Error::config(format!("source.{index}.paths"), problem));
             }

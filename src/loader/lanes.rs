@@ -48,11 +48,11 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
     };
     let mut most = wanted;
     for (index, name) in names(&config.sources).iter().enumerate() {
-        let splits = pieces(config, &source.only(index)).max(1);
         if let Some(texts) = &config.sources[index].texts {
             most = most.min(lanes_of_texts(texts, config.pipeline.seq_len));
             continue;
         }
+        let splits = pieces(config, &source.only(index)).max(1);
         let fits = match splits {
             _ if matches!(source.origin(index), Origin::Stdin) => 1,
             splits if (rows..wanted).contains(&splits) => rows,

@@ -351,7 +351,7 @@ impl Judge<'_> {
                 None if is_last && !self.expected.ends.is_empty() || !turn.is_prompted => {
                     judged.open_turns += 1;
                 }
-                None if self.rules.ids.special.contains_key(&id) || is_last => {}
+                None if is_stopped || is_last => {}
                 None => {
                     let what = "this turn ends without a token that stops generation";
                     return Err(self.finding(FaultKind::NoEnd, turn.written(), Some(turn.message), what));

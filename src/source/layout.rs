@@ -58,6 +58,11 @@ impl Layout {
         }
     }
 
+    /// The layout of a file that is cut between records at these places, if there are any.
+    pub(crate) fn between(cuts: Vec<u64>) -> Self {
+        if cuts.is_empty() { Self::Whole } else { Self::Cuts(Cuts::new(cuts)) }
+    }
+
     /// The places where it is cut, unless it is evenly.
     pub(crate) fn places(&self) -> &[u64] {
         match self {

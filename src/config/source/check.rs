@@ -33,7 +33,7 @@ impl SourceConfig {
                 return wrong(key, "it is for files, and the texts are in memory; remove it".to_owned());
             }
         }
-        if self.paths.is_empty() && self.repo.is_none() && self.texts.is_none() && kind != Synthetic {
+        if self.reads_nothing() {
             let problem = "no paths; name the corpus's files, such as \"corpus/**/*.txt\"";
             return wrong("paths", problem.to_owned());
         }
@@ -72,6 +72,12 @@ impl SourceConfig {
         let (set, default) = (keys(self), keys(&Self::default()));
         let mut all = SourceKind::ALL.iter().flat_map(|kind| kind.keys());
         all.find(|key| set[key] != default[key] && !self.kind.takes(key))
+    }
+
+    /// Whether it names nothing to read, or what it named was in memory and is gone.
+    pub(crate) fn reads_nothing(&self) -> bool {
+        let is_named = !self.paths.is_empty() || self.repo.is_some() || self.texts.is_some();
+        !is_named && self.kind != Synthetic
     }
 
     /// The first key that is set, and that says something of files.

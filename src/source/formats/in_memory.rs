@@ -7,7 +7,6 @@ use super::records::{Records, Stop, take_each};
 use crate::config::Texts;
 use crate::error::Result;
 use crate::source::carried::Metadata;
-use crate::source::cuts::Cuts;
 use crate::source::layout::{Laid, Layout};
 use crate::source::split_size::SplitSize;
 use crate::source::window::Window;
@@ -19,7 +18,7 @@ impl Format for Texts {
 
     fn layout(&self, _: Unopened<'_>, split_size: &SplitSize) -> Result<Laid> {
         let cuts = split_size.cuts(self.bytes(), &(0..self.count()).collect::<Vec<_>>());
-        Ok(if cuts.is_empty() { Layout::Whole } else { Layout::Cuts(Cuts::new(cuts)) }.into())
+        Ok(Layout::between(cuts).into())
     }
 
     fn open(&self, _: Unopened<'_>, _: &Layout) -> Result<Opened> {

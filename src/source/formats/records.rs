@@ -6,7 +6,6 @@
 use std::fmt::Debug;
 
 use crate::error::Result;
-use crate::source::cuts::Cuts;
 use crate::source::layout::{Laid, Layout};
 use crate::source::problem::Problem;
 use crate::source::split_size::SplitSize;
@@ -80,7 +79,7 @@ pub(crate) fn small_layout(mut records: Box<dyn Records>, len: u64, split_size: 
         return Ok(Layout::Whole.into());
     }
     let cuts = split_size.cuts(len, &records.starts(len)?);
-    Ok(if cuts.is_empty() { Layout::Whole } else { Layout::Cuts(Cuts::new(cuts)) }.into())
+    Ok(Layout::between(cuts).into())
 }
 
 /// How much is read at a time to find where records begin, in bytes.

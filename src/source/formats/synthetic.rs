@@ -8,7 +8,6 @@ use super::records::{Records, Stop, take_each};
 use crate::config::Synthetic;
 use crate::error::Result;
 use crate::source::carried::Metadata;
-use crate::source::cuts::Cuts;
 use crate::source::layout::{Laid, Layout};
 use crate::source::split_size::{MOST_SPLITS, SplitSize};
 use crate::source::window::Window;
@@ -28,7 +27,7 @@ impl Format for Synthetic {
         let of_bytes = split_size.bytes / self.document_bytes;
         let each = of_bytes.max(self.documents.div_ceil(MOST_SPLITS)).max(1);
         let cuts: Vec<u64> = (1..self.documents.div_ceil(each)).map(|nth| nth * each).collect();
-        Ok(if cuts.is_empty() { Layout::Whole } else { Layout::Cuts(Cuts::new(cuts)) }.into())
+        Ok(Layout::between(cuts).into())
     }
 
     fn open(&self, _: Unopened<'_>, _: &Layout) -> Result<Opened> {
