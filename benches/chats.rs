@@ -36,13 +36,8 @@ const TEMPLATES: [(&str, &str); 3] = [
 
 /// The tokens that the templates write.
 const SPECIAL: [&str; 7] = [
-    END_OF_TEXT,
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|begin_of_text|>",
-    "<|start_header_id|>",
-    "<|end_header_id|>",
-    "<|eot_id|>",
+    END_OF_TEXT, "<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_header_id|>",
+    "<|end_header_id|>", "<|eot_id|>",
 ];
 
 /// What the library's own sources have, and conversations have not: tokens, and words that the renderer uses.

@@ -29,15 +29,8 @@ mod prompts;
 
 /// The special tokens; an id is a place in this list.
 const SPECIAL: [&str; 9] = [
-    "<s>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|endoftext|>",
-    "<|user|>",
-    "<|assistant|>",
-    "<|observation|>",
-    "<think>",
-    "</think>",
+    "<s>", "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|user|>", "<|assistant|>", "<|observation|>",
+    "<think>", "</think>",
 ];
 const BOS: u32 = 0;
 const IM_END: u32 = 2;

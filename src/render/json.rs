@@ -13,22 +13,8 @@ pub(crate) type Key = Cow<'static, str>;
 
 /// The keys of most messages, tools and calls.
 const KEYS: [&str; 16] = [
-    "role",
-    "content",
-    "messages",
-    "from",
-    "value",
-    "conversations",
-    "type",
-    "text",
-    "tool_calls",
-    "function",
-    "name",
-    "arguments",
-    "id",
-    "tool_call_id",
-    "tools",
-    "parameters",
+    "role", "content", "messages", "from", "value", "conversations", "type", "text", "tool_calls",
+    "function", "name", "arguments", "id", "tool_call_id", "tools", "parameters",
 ];
 
 fn key(text: &str) -> Key {

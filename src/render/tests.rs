@@ -51,20 +51,8 @@ const BLOCKS: &str = "{% for m in messages %}{{ '<' + m.role + '>' }}{% if m.rol
     {{ m.content + '</s>' }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}";
 
 const TOKENS: [&str; 14] = [
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|start_header_id|>",
-    "<|end_header_id|>",
-    "<|eot_id|>",
-    "[gMASK]",
-    "<sop>",
-    "<|user|>",
-    "<|assistant|>",
-    "<|observation|>",
-    "<think>",
-    "</think>",
-    "</s>",
-    "\n\n",
+    "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "[gMASK]",
+    "<sop>", "<|user|>", "<|assistant|>", "<|observation|>", "<think>", "</think>", "</s>", "\n\n",
 ];
 
 /// A source of conversations, and the tokenizer's config.

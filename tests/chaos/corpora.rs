@@ -23,13 +23,7 @@ const FILES: usize = 4;
 
 /// The formats of conversations.
 pub(crate) const CHATS: [&str; 8] = [
-    "chats.jsonl",
-    "chats.csv",
-    "chats.tsv",
-    "chats.parquet",
-    "chats.arrow",
-    "chats.tar",
-    "chats.mds",
+    "chats.jsonl", "chats.csv", "chats.tsv", "chats.parquet", "chats.arrow", "chats.tar", "chats.mds",
     "chats.shards",
 ];
 

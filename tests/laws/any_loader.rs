@@ -245,14 +245,8 @@ fn a_sound_loader_passes() {
         assert_eq!(
             worlds,
             [
-                "world 1",
-                "world 2, from world 1",
-                "world 2",
-                "world 2, from world 2",
-                "world 4, from world 2",
-                "world 4",
-                "world 4, from world 4",
-                "world 1, from world 4"
+                "world 1", "world 2, from world 1", "world 2", "world 2, from world 2",
+                "world 4, from world 2", "world 4", "world 4, from world 4", "world 1, from world 4"
             ]
         );
         for check in report.checks.iter().filter(|check| !check.how.contains("from world")) {

@@ -432,15 +432,7 @@ async fn every_item_is_counted_by_name() {
     let meters = drain(staged(builder(&config()))).await;
     let names: Vec<&str> = meters.stages.iter().map(|stage| &*stage.stage).collect();
     let expected = [
-        "source",
-        "tokenize",
-        "longer",
-        "distinct",
-        "shuffle",
-        "pack",
-        "masked",
-        "two of three",
-        "batch",
+        "source", "tokenize", "longer", "distinct", "shuffle", "pack", "masked", "two of three", "batch",
         "prefetch",
     ];
     assert_eq!(names, expected);

@@ -199,19 +199,8 @@ fn a_run_that_is_there_already_is_named() {
     let corpus = Corpus::new(b"a first line");
     let config = corpus.config();
     let small = [
-        "--set",
-        "tokenizer.kind=bytes",
-        "--set",
-        "train.steps=1",
-        "--set",
-        "model.layers=1",
-        "--set",
-        "model.d_model=8",
-        "--set",
-        "model.d_ff=8",
-        "--set",
-        "train.validation_batches=0",
-        "--set",
+        "--set", "tokenizer.kind=bytes", "--set", "train.steps=1", "--set", "model.layers=1", "--set",
+        "model.d_model=8", "--set", "model.d_ff=8", "--set", "train.validation_batches=0", "--set",
         "train.sample_tokens=0",
     ];
     text(&[&["train", shown(&config)][..], &small].concat());

@@ -516,16 +516,8 @@ fn losses(run: &Path) -> Vec<(u64, f64)> {
 }
 
 const TRAIN: [&str; 10] = [
-    "--set",
-    "train.trail_every=30",
-    "--set",
-    "train.log_every=1",
-    "--set",
-    "train.checkpoint_every=20",
-    "--set",
-    "train.sample_tokens=8",
-    "--set",
-    "train.steps=150",
+    "--set", "train.trail_every=30", "--set", "train.log_every=1", "--set", "train.checkpoint_every=20",
+    "--set", "train.sample_tokens=8", "--set", "train.steps=150",
 ];
 
 #[test]

@@ -75,12 +75,7 @@ fn a_value_without_a_type_is_null_and_said_once_for_each_column() {
         [(tags, "column \"tags\" is a list"), (number, "column \"n\" is 1e400, which cannot be read")]
     {
         let parts = [
-            "WARN",
-            what,
-            "it is null in batches",
-            "name a field within it",
-            "lang=en/a.jsonl",
-            "line=1",
+            "WARN", what, "it is null in batches", "name a field within it", "lang=en/a.jsonl", "line=1",
             "byte=0",
         ];
         for part in parts {

@@ -73,19 +73,10 @@ train: { steps: 5 }
 #[test]
 fn settings_go_over_the_file() {
     let settings = [
-        "train.steps=100",
-        "pipeline.window = 9",
-        "pipeline.memory=2MiB",
-        "pipeline.pack=best_fit",
-        "pipeline.ahead=3",
-        "pipeline.max_segments=7",
-        "pipeline.pack_window=99",
-        "source.0.kind=text",
-        "source.0.document=\"file\"",
-        "source.0.on_error.skip=3",
-        "source.0.paths=[\"x\", \"y\"]",
-        "train.prompt=pub fn = ",
-        "train.lr=1e-2",
+        "train.steps=100", "pipeline.window = 9", "pipeline.memory=2MiB", "pipeline.pack=best_fit",
+        "pipeline.ahead=3", "pipeline.max_segments=7", "pipeline.pack_window=99", "source.0.kind=text",
+        "source.0.document=\"file\"", "source.0.on_error.skip=3", "source.0.paths=[\"x\", \"y\"]",
+        "train.prompt=pub fn = ", "train.lr=1e-2",
     ];
     let text = TOML.replace("field = \"doc.text\"\n", "");
     let config = load("c.toml", &text, &settings).expect("it loads");

@@ -180,11 +180,7 @@ fn a_check_says_what_a_step_and_a_run_would_take() {
     let steps = [&report, &twice].map(|report| report["train"]["cost"]["flops_per_step"].as_f64());
     assert_eq!(steps[0].map(|flops| 2.0 * flops), steps[1]);
     let small = [
-        "model.d_model=32",
-        "model.heads=4",
-        "model.layers=2",
-        "model.d_ff=64",
-        "model.vocab_size=300",
+        "model.d_model=32", "model.heads=4", "model.layers=2", "model.d_ff=64", "model.vocab_size=300",
         "pipeline.seq_len=16",
     ];
     let cost = |more: &str| {

@@ -115,16 +115,7 @@ fn a_trace_has_every_stage_as_rows() {
     let out = format!("train.out={}", out.display());
     let file = path.to_str().expect("a name");
     let arguments = [
-        "train",
-        TINY,
-        "--json",
-        "--trace",
-        file,
-        "--set",
-        &out,
-        "--set",
-        "train.steps=30",
-        "--set",
+        "train", TINY, "--json", "--trace", file, "--set", &out, "--set", "train.steps=30", "--set",
         "train.validate_every=10",
     ];
     let output = millstream(&arguments).output().expect("it runs");
@@ -377,17 +368,8 @@ fn a_runs_metrics_have_its_steps_and_a_port_in_use_is_told_at_the_start() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = format!("train.out={}", directory.path().join("run").display());
     let train = [
-        "train",
-        TINY,
-        "--json",
-        "--set",
-        &out,
-        "--set",
-        "train.steps=100000",
-        "--set",
-        "train.peak_tflops=1",
-        "--metrics-addr",
-        ":0",
+        "train", TINY, "--json", "--set", &out, "--set", "train.steps=100000", "--set",
+        "train.peak_tflops=1", "--metrics-addr", ":0",
     ];
     let mut child = Running::start(&train);
     let output = child.0.stdout.take().expect("its output");
@@ -468,16 +450,7 @@ fn the_verdict_and_the_table_stand_where_people_and_scripts_look() {
 fn a_measurement_is_stopped_while_its_consumer_takes_its_time() {
     for how in ["sleep", "busy"] {
         let bench = [
-            "bench",
-            "loader",
-            TINY,
-            "-n",
-            "3",
-            "--consume-ms",
-            "1e9",
-            "--consume-by",
-            how,
-            "--metrics-addr",
+            "bench", "loader", TINY, "-n", "3", "--consume-ms", "1e9", "--consume-by", how, "--metrics-addr",
             "0",
         ];
         let mut child = Running::start(&bench);

@@ -22,19 +22,8 @@ const ROW_GROUP: usize = 10_000;
 
 /// The formats, in the order of the table.
 pub(crate) const FORMATS: [&str; 13] = [
-    "text",
-    "jsonl",
-    "csv",
-    "tsv",
-    "jsonl.gz",
-    "jsonl.zst",
-    "jsonl.bz2",
-    "jsonl.xz",
-    "parquet",
-    "arrow",
-    "tar",
-    "mds",
-    "shards",
+    "text", "jsonl", "csv", "tsv", "jsonl.gz", "jsonl.zst", "jsonl.bz2", "jsonl.xz", "parquet", "arrow",
+    "tar", "mds", "shards",
 ];
 
 /// How a corpus of `format` in `directory` is read.

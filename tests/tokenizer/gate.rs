@@ -109,12 +109,7 @@ pub(super) fn hostile() -> impl Strategy<Value = String> {
         of("[Ġ▁Ċĉ]{1,3}[a-z]{0,3}|##[a-z]{1,3}|<0x[0-9A-F]{2}>"),
         (runs, 1..400_usize).prop_map(|(one, times)| one.repeat(times)).boxed(),
         prop::sample::select(vec![
-            "<|endoftext|>",
-            "<mill>",
-            " <mill> ",
-            "x<mill>y",
-            "<|endoftext",
-            "endoftext|>",
+            "<|endoftext|>", "<mill>", " <mill> ", "x<mill>y", "<|endoftext", "endoftext|>",
         ])
         .prop_map(str::to_owned)
         .boxed(),

@@ -59,10 +59,7 @@ fn comparing_shared_parts_is_bounded() {
 #[test]
 fn what_is_done_to_each_item_is_bounded() {
     for last in [
-        "map('upper')",
-        "map('replace', 'x', 'y')",
-        "select('eq', s ~ '')",
-        "sort",
+        "map('upper')", "map('replace', 'x', 'y')", "select('eq', s ~ '')", "sort",
         "sort(case_sensitive=true)",
     ] {
         let source = format!(

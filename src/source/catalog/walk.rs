@@ -338,13 +338,7 @@ mod tests {
     #[test]
     fn paths_in_the_working_directory_are_named_as_the_library_names_them() {
         for pattern in [
-            "src/*.rs",
-            "./src/*.rs",
-            "src/./*.rs",
-            "src/../*.toml",
-            "*.toml",
-            "./*.toml",
-            "**/catalog/*.rs",
+            "src/*.rs", "./src/*.rs", "src/./*.rs", "src/../*.toml", "*.toml", "./*.toml", "**/catalog/*.rs",
             "src//lib.rs",
         ] {
             let (found, wanted) = (files(pattern), reference(pattern));

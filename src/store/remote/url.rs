@@ -76,14 +76,8 @@ const SIGNATURES: [&str; 5] = ["signature", "sig", "x-amz-signature", "x-goog-si
 
 /// The parameters that a signature comes with: of S3 and Google Cloud Storage, CloudFront, and Alibaba Cloud.
 const SIGNED_WITH: [&str; 8] = [
-    "awsaccesskeyid",
-    "googleaccessid",
-    "ossaccesskeyid",
-    "expires",
-    "security-token",
-    "policy",
-    "key-pair-id",
-    "hash-algorithm",
+    "awsaccesskeyid", "googleaccessid", "ossaccesskeyid", "expires", "security-token", "policy",
+    "key-pair-id", "hash-algorithm",
 ];
 
 /// Those of Azure.

@@ -212,19 +212,8 @@ mod tests {
         let probes = probes(&["<|mine|>".to_owned()], &words);
         assert!(probes.iter().any(String::is_empty));
         for part in [
-            "a<|mine|>b",
-            "a77777777b",
-            "\r\n",
-            "\u{a0}",
-            "👩‍👩‍👧‍👦",
-            "'RE",
-            "\u{1c89}",
-            "a\u{301}b",
-            "9731 9732",
-            "80018002",
-            "mill12",
-            "1212 12.12",
-            "'re\n\n",
+            "a<|mine|>b", "a77777777b", "\r\n", "\u{a0}", "👩‍👩‍👧‍👦", "'RE", "\u{1c89}", "a\u{301}b", "9731 9732",
+            "80018002", "mill12", "1212 12.12", "'re\n\n",
         ] {
             assert!(probes.iter().any(|probe| probe.contains(part)), "{part:?}");
         }

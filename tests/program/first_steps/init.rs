@@ -426,16 +426,8 @@ fn token_shards() {
     text(
         directory.path(),
         &[
-            "prepare",
-            "millstream.toml",
-            "-o",
-            "bytes",
-            "--set",
-            "source.0.kind=text",
-            "--set",
-            "source.0.paths=[\"a.txt\"]",
-            "--set",
-            "tokenizer={kind=\"bytes\"}",
+            "prepare", "millstream.toml", "-o", "bytes", "--set", "source.0.kind=text", "--set",
+            "source.0.paths=[\"a.txt\"]", "--set", "tokenizer={kind=\"bytes\"}",
         ],
     );
     let config = made(directory.path(), &["bytes", "--force"]);

@@ -318,27 +318,13 @@ fn each_change_of_the_files_is_named_with_its_remedy() {
 fn a_stretch_of_two_configs_is_made_again() {
     let project = trained();
     project.succeed(&[
-        "train",
-        "--resume",
-        "run",
-        "--set",
-        "train.steps=73",
-        "--set",
-        "train.trail_every=7",
-        "--set",
+        "train", "--resume", "run", "--set", "train.steps=73", "--set", "train.trail_every=7", "--set",
         "pipeline.batch_size=8",
     ]);
     let ends: Vec<u64> = trail(&project).iter().filter_map(|line| line["batch"].as_u64()).collect();
     assert!(ends.contains(&60) && ends.contains(&63), "{ends:?}");
-    project.succeed(&[
-        "train",
-        "--resume",
-        "run",
-        "--set",
-        "train.steps=80",
-        "--set",
-        "pipeline.batch_size=4",
-    ]);
+    project
+        .succeed(&["train", "--resume", "run", "--set", "train.steps=80", "--set", "pipeline.batch_size=4"]);
     let ends: Vec<u64> = trail(&project).iter().filter_map(|line| line["batch"].as_u64()).collect();
     assert!(ends.ends_with(&[63, 70, 77]), "{ends:?}");
     let (code, data) = data(&project, &["--check", "-n", "1000"]);

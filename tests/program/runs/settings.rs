@@ -101,15 +101,8 @@ fn a_run_goes_on_in_its_own_directory() {
 #[test]
 fn a_run_keeps_its_optimizer() {
     let project = Project::trained();
-    let said = project.fail(&[
-        "train",
-        "--resume",
-        "run",
-        "--set",
-        "train.optimizer=muon",
-        "--set",
-        "train.steps=30",
-    ]);
+    let said = project
+        .fail(&["train", "--resume", "run", "--set", "train.optimizer=muon", "--set", "train.steps=30"]);
     assert!(
         said.contains("`train.optimizer` was \"adamw\" and is now \"muon\"") && !said.contains("cursor"),
         "{said}"

@@ -60,12 +60,7 @@ fn tensorboard_shows_what_the_metrics_have_and_each_step_once() {
     let Some(python) = python("tensorboard_shows_what_the_metrics_have_and_each_step_once") else { return };
     let project = Project::new();
     let on = [
-        "--set",
-        "train.tensorboard=true",
-        "--set",
-        "train.sample_tokens=4",
-        "--set",
-        "train.prompt='```<b>'",
+        "--set", "train.tensorboard=true", "--set", "train.sample_tokens=4", "--set", "train.prompt='```<b>'",
     ];
     project.succeed(&[&["train", "run.toml"], &on[..]].concat());
     let read = || events(&python, &project.path("run/tensorboard"));

@@ -8,19 +8,8 @@ use millstream::config::SourceConfig;
 use crate::corpus::{all, bound, open, run, texts};
 
 const FILES: [&str; 13] = [
-    "one.gz",
-    "members.gz",
-    "program.gz",
-    "streams.bz2",
-    "program.bz2",
-    "streams.xz",
-    "program.xz",
-    "sized.zst",
-    "sized_parts.zst",
-    "streamed.zst",
-    "seekable.zst",
-    "program.zst",
-    "pzstd.zst",
+    "one.gz", "members.gz", "program.gz", "streams.bz2", "program.bz2", "streams.xz", "program.xz",
+    "sized.zst", "sized_parts.zst", "streamed.zst", "seekable.zst", "program.zst", "pzstd.zst",
 ];
 
 fn file(name: &str) -> PathBuf {

@@ -14,25 +14,9 @@ use crate::corpus::{Corpus, Seen, all, drain, open, run, texts};
 use crate::support::wait::ends;
 
 const FILES: [&str; 20] = [
-    "snappy.parquet",
-    "zstd.parquet",
-    "gzip.parquet",
-    "brotli.parquet",
-    "lz4.parquet",
-    "dictionary.parquet",
-    "stream.arrow",
-    "file.arrow",
-    "lz4.arrow",
-    "zstd.arrow",
-    "view.arrow",
-    "replaced.arrow",
-    "delta.arrow",
-    "polars.arrow",
-    "polars_categorical.arrow",
-    "gnu.tar",
-    "pax.tar.gz",
-    "sparse.tar",
-    "mds/shard.00000.mds",
+    "snappy.parquet", "zstd.parquet", "gzip.parquet", "brotli.parquet", "lz4.parquet", "dictionary.parquet",
+    "stream.arrow", "file.arrow", "lz4.arrow", "zstd.arrow", "view.arrow", "replaced.arrow", "delta.arrow",
+    "polars.arrow", "polars_categorical.arrow", "gnu.tar", "pax.tar.gz", "sparse.tar", "mds/shard.00000.mds",
     "mds-zstd/shard.00000.mds.zstd",
 ];
 

@@ -15,14 +15,8 @@ use millstream::error::{Error, Result};
 
 /// The keys whose values are counts.
 const COUNTS: [&str; 8] = [
-    "hidden_size",
-    "intermediate_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "head_dim",
-    "vocab_size",
-    "max_position_embeddings",
+    "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+    "head_dim", "vocab_size", "max_position_embeddings",
 ];
 
 /// Keys of `[model]` with another name in `config.json`.

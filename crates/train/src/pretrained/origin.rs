@@ -18,18 +18,8 @@ use millstream::error::{Error, Result};
 
 /// The keys of a tokenizer's config that an export keeps. The others decide ids, and the run sets them.
 const TOKENIZER_KEYS: [&str; 13] = [
-    "bos_token",
-    "eos_token",
-    "pad_token",
-    "unk_token",
-    "sep_token",
-    "cls_token",
-    "mask_token",
-    "additional_special_tokens",
-    "extra_special_tokens",
-    "chat_template",
-    "padding_side",
-    "truncation_side",
+    "bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token",
+    "additional_special_tokens", "extra_special_tokens", "chat_template", "padding_side", "truncation_side",
     "model_max_length",
 ];
 

@@ -91,9 +91,7 @@ fn compare(template: &Template, chats: &[Json], prompt: bool) -> usize {
 }
 
 const FILES: [&str; 4] = [
-    "benches/chats/chatml.jinja",
-    "benches/chats/llama.jinja",
-    "benches/chats/plain.jinja",
+    "benches/chats/chatml.jinja", "benches/chats/llama.jinja", "benches/chats/plain.jinja",
     "configs/chat.jinja",
 ];
 
@@ -265,14 +263,7 @@ fn skeletons_have_no_more_fuel_than_the_template() {
 fn other_tools_are_another_shape() {
     let template = compile("{{ tools }}").expect("it compiles");
     let tools = [
-        r#"["as", "b"]"#,
-        r#"["a", "sb"]"#,
-        r#"["asb"]"#,
-        "[1]",
-        "[1.0]",
-        "[true]",
-        r#"["1"]"#,
-        "[[]]",
+        r#"["as", "b"]"#, r#"["a", "sb"]"#, r#"["asb"]"#, "[1]", "[1.0]", "[true]", r#"["1"]"#, "[[]]",
         "[{}]",
     ];
     let chat = |tools: &str| {
