@@ -43,7 +43,7 @@ pub use source::{
     Border, ChatConfig, CsvConfig, DocumentKind, FimConfig, Learn, OnError, Oversize, SampleConfig, Samples,
     SourceConfig, SourceKind, Task, Texts, TokenCacheConfig, TurnConfig,
 };
-pub(crate) use source::{Contents, ROLES};
+pub(crate) use source::{Contents, ROLES, day};
 pub use store::StoreConfig;
 pub(crate) use synthetic::Synthetic;
 pub use tokenizer::{LearnConfig, SpecialTokens, TokenizerConfig, TokenizerKind};

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde_json::{Map, Value};
 
-use crate::config::{ChatConfig, Samples, SourceConfig, SpecialTokens, Task, TokenizerConfig, Truncate};
+use crate::config::{ChatConfig, Samples, SourceConfig, SpecialTokens, Task, TokenizerConfig, Truncate, day};
 use crate::document::RenderedMarks;
 use crate::error::{Error, Result};
 use crate::store::local;
@@ -64,7 +64,7 @@ use fim::Fim;
 use messages::{Pair, Reader};
 use seen::Seen;
 use spellings::{Spelling, Spellings};
-use template::{Date, Template};
+use template::Template;
 use template_files::TemplateFiles;
 use truncate::Room;
 
@@ -111,6 +111,22 @@ pub(crate) struct Rendered {
     pub(crate) marks: RenderedMarks,
     /// Whether something of it was taken out, so that the rest fits a row.
     pub(crate) is_shortened: bool,
+}
+
+impl Rendered {
+    fn push_token(&mut self, token: &str) {
+        let start = self.text.len();
+        self.text.push_str(token);
+        self.marks.special.push(start..self.text.len());
+    }
+
+    /// Appends a text, with the tokens that it spells.
+    fn push_text(&mut self, text: &str, tokens: &Spellings) {
+        let start = self.text.len();
+        self.text.push_str(text);
+        let found = tokens.find(text).map(|(range, _)| range.start + start..range.end + start);
+        self.marks.special.extend(found);
+    }
 }
 
 /// What became of a record, or of one of its samples.
@@ -442,7 +458,7 @@ impl Setup<'_> {
         let eos = of_template.iter().find(|(name, _)| name == "eos_token").map(|(_, token)| token.clone());
         let settings = Settings {
             learn: config.learn.clone(),
-            turn: self.turn()?,
+            turn: config.turn.clone(),
             border: config.border,
             tokens: chat::tokens(tokens.to_vec(), &of_template),
             parses: self.tokenizer.special_tokens == SpecialTokens::Parse,
@@ -457,30 +473,15 @@ impl Setup<'_> {
         Ok(Chat::new(template, with_tools, settings))
     }
 
-    fn turn(&self) -> Result<Option<crate::config::TurnConfig>> {
-        let turn = self.chat_config().turn.clone();
-        let is_blank = turn.as_ref().is_some_and(|turn| turn.begin.trim().is_empty() || turn.end.is_empty());
-        if is_blank {
-            let problem = "its begin and end must be texts that stand around each turn of the assistant";
-            return Err(Error::config(format!("{}.chat.turn", self.key), problem));
-        }
-        Ok(turn)
-    }
-
     fn compile(&self, source: &str, tokens: &[(String, String)]) -> Result<Template> {
-        let date_key = format!("{}.chat.date", self.key);
-        let date = self.chat_config().date.as_deref();
-        let parsed = date.map(|date| {
-            let problem = || format!("{date:?} is not a date; write one such as \"2026-11-28\"");
-            Date::parse(date).ok_or_else(|| Error::config(&date_key, problem()))
-        });
-        let template = Template::compile(source, tokens, parsed.transpose()?).map_err(|e| {
+        let date = self.chat_config().date.as_deref().and_then(day);
+        let template = Template::compile(source, tokens, date).map_err(|e| {
             Error::config(format!("{}.chat.template", self.key), format!("{}; {}", e.what, e.remedy))
         })?;
         if template.asks_for_date() && date.is_none() {
             let problem = "the chat template asks for today's date, so that texts would change every day; \
                            set one, such as \"2026-11-28\"";
-            return Err(Error::config(date_key, problem));
+            return Err(Error::config(format!("{}.chat.date", self.key), problem));
         }
         Ok(template)
     }
@@ -490,17 +491,13 @@ impl Setup<'_> {
         let fim = &self.source.fim;
         let named = [("prefix", &fim.prefix), ("suffix", &fim.suffix), ("middle", &fim.middle)];
         let is_known = |token: &str| tokens.iter().any(|other| other.text == token);
-        for (name, token) in named.iter().filter(|_| fim.rate > 0.0) {
-            let key = format!("{}.fim.{name}", self.key);
-            if !is_known(token) {
+        match named.iter().find(|(_, token)| fim.rate > 0.0 && !is_known(token)) {
+            Some((name, token)) => {
                 let problem = format!("the tokenizer has no special token {token:?}; name one that it has");
-                return Err(Error::config(key, problem));
+                Err(Error::config(format!("{}.fim.{name}", self.key), problem))
             }
-            if named.iter().any(|(other, same)| other != name && same == token) {
-                return Err(Error::config(key, format!("{token:?} is named twice; name three tokens")));
-            }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// All that decides texts and marks, as JSON: the settings, and digests of the templates and the special tokens. Paths do

@@ -19,8 +19,8 @@ mod texts;
 
 pub(crate) use kinds::Contents;
 pub use kinds::SourceKind;
-pub(crate) use task::ROLES;
 pub use task::{Border, ChatConfig, FimConfig, Learn, Samples, Task, TurnConfig};
+pub(crate) use task::{ROLES, day};
 pub use texts::Texts;
 
 /// Some files, and how documents are stored in them.

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use super::conversation::Conversation;
-use super::families::{self, of_messages};
+use super::conversation::{Conversation, message};
+use super::families;
 use super::fields::is_empty;
 use super::guard;
 use super::json::{Json, Key};
@@ -395,10 +395,10 @@ impl Form {
     /// The white space that the template writes before an answer, and not where one begins.
     fn lead(&self, kwargs: &[(Key, Json)]) -> String {
         const SAID: &str = "qokzuv";
-        let message = |role, said: &str| families::message(role, Json::String(said.to_owned()));
-        let (user, assistant) = (message("user", "?"), message("assistant", SAID));
+        let says = |role, said: &str| message(role, Json::String(said.to_owned()));
+        let (user, assistant) = (says("user", "?"), says("assistant", SAID));
         let render = |messages, prompts| {
-            let example = Conversation { kwargs: kwargs.to_vec(), ..of_messages(messages) };
+            let example = Conversation { kwargs: kwargs.to_vec(), ..Conversation::of_messages(messages) };
             self.render(&example, prompts).ok().map(|rendered| rendered.text)
         };
         let prompt = render(vec![user.clone()], true);
@@ -408,8 +408,9 @@ impl Form {
 
     /// The markers, with the end of the template's generation prompt for the variables of a conversation.
     fn with_prompt(&self, mut markers: Markers, conversation: &Conversation, tokens: &Spellings) -> Markers {
-        let user = families::message("user", Json::String("?".to_owned()));
-        let example = Conversation { kwargs: conversation.kwargs.clone(), ..of_messages(vec![user]) };
+        let user = message("user", Json::String("?".to_owned()));
+        let example =
+            Conversation { kwargs: conversation.kwargs.clone(), ..Conversation::of_messages(vec![user]) };
         let Ok(rendered) = self.render(&example, true) else { return markers };
         let text = rendered.text;
         let behind = markers.begins().filter_map(|begin| Some(text.rfind(begin)? + begin.len())).max();

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::chat::{lead, tokens};
-use super::conversation::Conversation;
+use super::conversation::{Conversation, message};
+use super::json::Json;
 use super::spellings::Spellings;
 use super::structure::Imitations;
-use super::template::{Date, Input, Template};
+use super::template::{Input, Template};
 use super::template_files::TemplateFiles;
 use super::{DEFAULT, MOST, RenderError, spellings, with_tokens_of};
 use crate::bounded;
-use crate::config::TokenizerConfig;
+use crate::config::{TokenizerConfig, day};
 use crate::document::RenderedMarks;
 use crate::error::{Error, Result};
 use crate::store::local;
@@ -155,7 +156,8 @@ impl ChatTemplate {
     /// Renders a conversation, with the beginning of the model's answer if `prompts`.
     fn render(&self, messages: &[(&str, &str)], prompts: bool) -> Result<ChatPrompt> {
         let Compiled { template, spellings, imitations } = self.compiled()?;
-        let conversation = Conversation::from_texts(messages);
+        let text = |(role, text): &(&str, &str)| message(role, Json::String((*text).to_owned()));
+        let conversation = Conversation::of_messages(messages.iter().map(text).collect());
         let text = |conversation: &Conversation| {
             let input = Input {
                 messages: &conversation.messages,
@@ -176,7 +178,7 @@ impl ChatTemplate {
         if let Some(compiled) = self.compiled.get() {
             return Ok(compiled);
         }
-        let date = self.date.as_deref().and_then(Date::parse);
+        let date = self.date.as_deref().and_then(day);
         let template = Template::compile(&self.source, &self.tokens, date).map_err(|e| self.refused(&e))?;
         let spellings = tokens(spellings::of_tokenizer(&self.tokenizer)?, &self.tokens);
         let imitations = Imitations::new(spellings.all().iter().cloned(), &[]);

@@ -2,7 +2,7 @@
 
 use super::RenderError;
 use super::conversation::About;
-use super::fields::{Entries, get, items, kind, list, not_json, take_key};
+use super::fields::{Entries, get, items, kind, list, must_be, not_json, take_key};
 use super::json::Json;
 
 /// The keys by which a message, or a part of one, says whether it is learned from.
@@ -59,10 +59,7 @@ pub(super) fn check_content(content: &mut Json, about: &About) -> Result<Vec<Opt
         }
         // What a tool gives back may be anything.
         _ if about.is_tool() => Ok(Vec::new()),
-        other => Err(RenderError::new(
-            format!("its content is {}, and must be a string or a list of parts", kind(other)),
-            "correct it",
-        )),
+        other => Err(must_be("its content", other, "a string or a list of parts")),
     }
 }
 
@@ -85,10 +82,7 @@ pub(super) fn calls(value: Json) -> Result<Json, RenderError> {
         Json::String(text) if text.is_empty() => Ok(Json::Null),
         Json::String(text) => Ok(list(&text, "tool_calls")?.map_or(Json::Null, Json::List)),
         value @ (Json::Null | Json::List(_)) => Ok(value),
-        other => Err(RenderError::new(
-            format!("its tool_calls are {}, and must be a list", kind(&other)),
-            "correct them",
-        )),
+        other => Err(must_be("its field \"tool_calls\"", &other, "a list")),
     }
 }
 

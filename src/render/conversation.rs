@@ -55,17 +55,11 @@ impl About {
 }
 
 impl Conversation {
-    /// A conversation of messages that each have a role and a text.
-    pub(super) fn from_texts(messages: &[(&str, &str)]) -> Self {
-        let string = |name: &'static str, text: &str| (name.into(), Json::String(text.to_owned()));
-        let message =
-            |(role, text): &(&str, &str)| Json::Object(vec![string("role", role), string("content", text)]);
-        let about = |(role, _): &(&str, &str)| About { role: (*role).to_owned().into(), ..About::default() };
-        Self {
-            messages: messages.iter().map(message).collect(),
-            about: messages.iter().map(about).collect(),
-            ..Self::default()
-        }
+    /// A conversation of messages that have all that templates need.
+    pub(super) fn of_messages(messages: Vec<Json>) -> Self {
+        let role = |message: &Json| message.get("role").and_then(Json::as_str).unwrap_or_default().to_owned();
+        let about = |message: &Json| About { role: role(message).into(), ..About::default() };
+        Self { about: messages.iter().map(about).collect(), messages, ..Self::default() }
     }
 
     /// The same conversation with only some of its messages.
@@ -155,6 +149,10 @@ impl Conversation {
         self.messages.iter().any(of_message)
             || lists.chain(self.kwargs.iter().map(|(_, value)| value)).any(|value| any_string(value, test))
     }
+}
+
+pub(super) fn message(role: &str, content: Json) -> Json {
+    Json::Object(vec![("role".into(), Json::String(role.to_owned())), ("content".into(), content)])
 }
 
 pub(super) fn entry_mut<'a>(object: &'a mut Json, name: &str) -> Option<&'a mut Json> {

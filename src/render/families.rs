@@ -3,7 +3,7 @@
 //! A template belongs to a family if its source has the family's words, and if a small conversation that it renders has
 //! exactly the turns that the markers say.
 
-use super::conversation::{About, Conversation};
+use super::conversation::{Conversation, message};
 use super::json::Json;
 use super::turns::Markers;
 
@@ -24,150 +24,121 @@ struct Family {
 
 const EOS: &str = "{eos}";
 
-const PLAIN: Family =
-    Family { words: &[], begins: &[], ends: &[], stops: &[], pauses: &[], is_joined: false, is_split: false };
+/// A family whose markers are no more than the beginnings and ends of turns.
+const fn family(
+    words: &'static [&'static str],
+    begins: &'static [&'static str],
+    ends: &'static [&'static str],
+) -> Family {
+    Family { words, begins, ends, stops: &[], pauses: &[], is_joined: false, is_split: false }
+}
 
 /// Of several that fit a template, the first one counts.
 const FAMILIES: &[Family] = &[
     // OpenAI's harmony: a message may have several parts, and the model writes the header of all but the first.
     Family {
-        words: &["<|start|>", "<|message|>", "<|channel|>"],
-        begins: &["<|start|>assistant"],
-        ends: &["<|end|>", "<|return|>", "<|call|>"],
         is_joined: true,
         is_split: true,
-        ..PLAIN
+        ..family(
+            &["<|start|>", "<|message|>", "<|channel|>"],
+            &["<|start|>assistant"],
+            &["<|end|>", "<|return|>", "<|call|>"],
+        )
     },
     Family {
-        words: &["<|start|>", "<|message|>", "<|eot|>"],
-        begins: &["<|start|>assistant"],
-        ends: &["<|eot|>", "<|eom|>"],
         is_joined: true,
         is_split: true,
-        ..PLAIN
+        ..family(&["<|start|>", "<|message|>", "<|eot|>"], &["<|start|>assistant"], &["<|eot|>", "<|eom|>"])
     },
     // ChatML, and its relatives Phi 4 and Kimi.
-    Family {
-        words: &["<|im_start|>", "<|im_end|>"],
-        begins: &["<|im_start|>assistant\n"],
-        ends: &["<|im_end|>"],
-        ..PLAIN
-    },
-    Family {
-        words: &["<|im_start|>", "<|im_sep|>", "<|im_end|>"],
-        begins: &["<|im_start|>assistant<|im_sep|>"],
-        ends: &["<|im_end|>"],
-        ..PLAIN
-    },
-    Family {
-        words: &["<|im_assistant|>", "<|im_middle|>", "<|im_end|>"],
-        begins: &["<|im_assistant|>assistant<|im_middle|>"],
-        ends: &["<|im_end|>"],
-        ..PLAIN
-    },
+    family(&["<|im_start|>", "<|im_end|>"], &["<|im_start|>assistant\n"], &["<|im_end|>"]),
+    family(
+        &["<|im_start|>", "<|im_sep|>", "<|im_end|>"],
+        &["<|im_start|>assistant<|im_sep|>"],
+        &["<|im_end|>"],
+    ),
+    family(
+        &["<|im_assistant|>", "<|im_middle|>", "<|im_end|>"],
+        &["<|im_assistant|>assistant<|im_middle|>"],
+        &["<|im_end|>"],
+    ),
     // Llama 3 and 4.
-    Family {
-        words: &["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
-        begins: &["<|start_header_id|>assistant<|end_header_id|>\n\n"],
-        ends: &["<|eot_id|>", "<|eom_id|>"],
-        ..PLAIN
-    },
-    Family {
-        words: &["<|header_start|>", "<|header_end|>", "<|eot|>"],
-        begins: &["<|header_start|>assistant<|header_end|>\n\n"],
-        ends: &["<|eot|>", "<|eom|>"],
-        ..PLAIN
-    },
+    family(
+        &["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
+        &["<|start_header_id|>assistant<|end_header_id|>\n\n"],
+        &["<|eot_id|>", "<|eom_id|>"],
+    ),
+    family(
+        &["<|header_start|>", "<|header_end|>", "<|eot|>"],
+        &["<|header_start|>assistant<|header_end|>\n\n"],
+        &["<|eot|>", "<|eom|>"],
+    ),
     // Gemma, to 3 and from 4. In the newer a tool's result stands within the model's turn.
+    family(&["<start_of_turn>", "<end_of_turn>"], &["<start_of_turn>model\n"], &["<end_of_turn>"]),
     Family {
-        words: &["<start_of_turn>", "<end_of_turn>"],
-        begins: &["<start_of_turn>model\n"],
-        ends: &["<end_of_turn>"],
-        ..PLAIN
-    },
-    Family {
-        words: &["<|turn>", "<turn|>"],
-        begins: &["<|turn>model\n"],
-        ends: &["<turn|>"],
         pauses: &[("<|tool_response>", "<tool_response|>")],
         is_split: true,
-        ..PLAIN
+        ..family(&["<|turn>", "<turn|>"], &["<|turn>model\n"], &["<turn|>"])
     },
     // Phi 3.
-    Family {
-        words: &["<|assistant|>", "<|end|>"],
-        begins: &["<|assistant|>\n"],
-        ends: &["<|end|>"],
-        ..PLAIN
-    },
+    family(&["<|assistant|>", "<|end|>"], &["<|assistant|>\n"], &["<|end|>"]),
     // GLM: the model ends its turn with the token of whoever is next.
     Family {
-        words: &["[gMASK]", "<|assistant|>", "<|user|>"],
-        begins: &["<|assistant|>"],
-        ends: &["<|user|>", "<|observation|>"],
         stops: &["<|system|>"],
-        ..PLAIN
+        ..family(
+            &["[gMASK]", "<|assistant|>", "<|user|>"],
+            &["<|assistant|>"],
+            &["<|user|>", "<|observation|>"],
+        )
     },
     // Zephyr, OLMo, Falcon.
-    Family { words: &["<|assistant|>", "<|user|>"], begins: &["<|assistant|>\n"], ends: &[EOS], ..PLAIN },
-    Family {
-        words: &["<|start_of_role|>", "<|end_of_role|>"],
-        begins: &["<|start_of_role|>assistant<|end_of_role|>"],
-        ends: &["<|end_of_text|>"],
-        ..PLAIN
-    },
+    family(&["<|assistant|>", "<|user|>"], &["<|assistant|>\n"], &[EOS]),
+    family(
+        &["<|start_of_role|>", "<|end_of_role|>"],
+        &["<|start_of_role|>assistant<|end_of_role|>"],
+        &["<|end_of_text|>"],
+    ),
     // DeepSeek: the model goes on behind the results of tools, without a marker of its own.
     Family {
-        words: &["<\u{ff5c}Assistant\u{ff5c}>", "<\u{ff5c}tool\u{2581}outputs\u{2581}end\u{ff5c}>"],
-        begins: &["<\u{ff5c}Assistant\u{ff5c}>", "<\u{ff5c}tool\u{2581}outputs\u{2581}end\u{ff5c}>"],
-        ends: &["<\u{ff5c}end\u{2581}of\u{2581}sentence\u{ff5c}>"],
         stops: &["<\u{ff5c}User\u{ff5c}>", "<\u{ff5c}tool\u{2581}outputs\u{2581}begin\u{ff5c}>"],
-        ..PLAIN
+        ..family(
+            &["<\u{ff5c}Assistant\u{ff5c}>", "<\u{ff5c}tool\u{2581}outputs\u{2581}end\u{ff5c}>"],
+            &["<\u{ff5c}Assistant\u{ff5c}>", "<\u{ff5c}tool\u{2581}outputs\u{2581}end\u{ff5c}>"],
+            &["<\u{ff5c}end\u{2581}of\u{2581}sentence\u{ff5c}>"],
+        )
     },
     Family {
-        words: &["<\u{ff5c}Assistant\u{ff5c}>", "<\u{ff5c}tool\u{2581}output\u{2581}end\u{ff5c}>"],
-        begins: &["<\u{ff5c}Assistant\u{ff5c}>", "<\u{ff5c}tool\u{2581}output\u{2581}end\u{ff5c}>"],
-        ends: &["<\u{ff5c}end\u{2581}of\u{2581}sentence\u{ff5c}>"],
         stops: &["<\u{ff5c}User\u{ff5c}>", "<\u{ff5c}tool\u{2581}output\u{2581}begin\u{ff5c}>"],
-        ..PLAIN
+        ..family(
+            &["<\u{ff5c}Assistant\u{ff5c}>", "<\u{ff5c}tool\u{2581}output\u{2581}end\u{ff5c}>"],
+            &["<\u{ff5c}Assistant\u{ff5c}>", "<\u{ff5c}tool\u{2581}output\u{2581}end\u{ff5c}>"],
+            &["<\u{ff5c}end\u{2581}of\u{2581}sentence\u{ff5c}>"],
+        )
     },
     Family {
-        words: &["<\u{ff5c}Assistant\u{ff5c}>"],
-        begins: &["<\u{ff5c}Assistant\u{ff5c}>"],
-        ends: &["<\u{ff5c}end\u{2581}of\u{2581}sentence\u{ff5c}>"],
         stops: &["<\u{ff5c}User\u{ff5c}>"],
-        ..PLAIN
+        ..family(
+            &["<\u{ff5c}Assistant\u{ff5c}>"],
+            &["<\u{ff5c}Assistant\u{ff5c}>"],
+            &["<\u{ff5c}end\u{2581}of\u{2581}sentence\u{ff5c}>"],
+        )
     },
     // Mistral, and Llama 2.
     Family {
-        words: &["[/INST]", "[/TOOL_RESULTS]"],
-        begins: &["[/INST]", "[/TOOL_RESULTS]"],
-        ends: &[EOS],
         stops: &["[INST]", "[TOOL_RESULTS]"],
-        ..PLAIN
+        ..family(&["[/INST]", "[/TOOL_RESULTS]"], &["[/INST]", "[/TOOL_RESULTS]"], &[EOS])
     },
-    Family { words: &["[/INST]"], begins: &["[/INST]"], ends: &[EOS], stops: &["[INST]"], ..PLAIN },
+    Family { stops: &["[INST]"], ..family(&["[/INST]"], &["[/INST]"], &[EOS]) },
     // Cohere.
-    Family {
-        words: &["<|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>"],
-        begins: &["<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>"],
-        ends: &["<|END_OF_TURN_TOKEN|>"],
-        ..PLAIN
-    },
+    family(
+        &["<|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>"],
+        &["<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>"],
+        &["<|END_OF_TURN_TOKEN|>"],
+    ),
     // SmolVLM and Idefics.
-    Family {
-        words: &["<end_of_utterance>"],
-        begins: &["Assistant:"],
-        ends: &["<end_of_utterance>"],
-        ..PLAIN
-    },
+    family(&["<end_of_utterance>"], &["Assistant:"], &["<end_of_utterance>"]),
     // EXAONE.
-    Family {
-        words: &["[|assistant|]", "[|endofturn|]"],
-        begins: &["[|assistant|]"],
-        ends: &["[|endofturn|]"],
-        ..PLAIN
-    },
+    family(&["[|assistant|]", "[|endofturn|]"], &["[|assistant|]"], &["[|endofturn|]"]),
 ];
 
 impl Family {
@@ -202,7 +173,7 @@ fn holds(markers: &Markers, render: &impl Fn(&Conversation) -> Option<String>) -
     let roles = ["user", "assistant", "user", "assistant"];
     let conversation = |in_parts: bool| {
         let messages = roles.iter().zip(WORDS).map(|(role, words)| message(role, content(words, in_parts)));
-        of_messages(messages.collect())
+        Conversation::of_messages(messages.collect())
     };
     let Some(text) = render(&conversation(false))
         .filter(|text| WORDS.iter().all(|word| text.contains(word)))
@@ -230,7 +201,7 @@ pub(super) fn has_tools_within(markers: &Markers, render: &impl Fn(&Conversation
         }
         message
     };
-    let conversation = of_messages(vec![
+    let conversation = Conversation::of_messages(vec![
         message("user", string(WORDS[0])),
         with(message("assistant", string("")), vec![("tool_calls", calls)]),
         with(
@@ -254,16 +225,4 @@ fn content(words: &str, in_parts: bool) -> Json {
             ("text".into(), text),
         ])]),
     }
-}
-
-pub(super) fn message(role: &str, content: Json) -> Json {
-    Json::Object(vec![("role".into(), Json::String(role.to_owned())), ("content".into(), content)])
-}
-
-/// A conversation of messages that have all that templates need.
-pub(super) fn of_messages(messages: Vec<Json>) -> Conversation {
-    let role = |message: &Json| message.get("role").and_then(Json::as_str).unwrap_or_default().to_owned();
-    let about =
-        messages.iter().map(|message| About { role: role(message).into(), ..About::default() }).collect();
-    Conversation { messages, about, ..Conversation::default() }
 }

@@ -1,5 +1,7 @@
 //! The fields of records: what they are called, and what is in them.
 
+use std::fmt::Display;
+
 use super::RenderError;
 use super::json::{Json, Key};
 
@@ -16,6 +18,11 @@ pub(super) fn kind(value: &Json) -> &'static str {
         Json::List(_) => "a list",
         Json::Object(_) => "an object",
     }
+}
+
+/// The error for a value of the wrong kind.
+pub(super) fn must_be(what: impl Display, value: &Json, wanted: &str) -> RenderError {
+    RenderError::new(format!("{what} is {}, and must be {wanted}", kind(value)), "correct it")
 }
 
 pub(super) fn quoted(names: &[&str]) -> String {
@@ -91,9 +98,6 @@ pub(super) fn list(text: &str, name: &str) -> Result<Option<Vec<Json>>, RenderEr
     match Json::parse(text).map_err(|e| not_json(name, &e))? {
         Json::Null => Ok(None),
         Json::List(items) => Ok(Some(items)),
-        other => Err(RenderError::new(
-            format!("its field {name:?} is {} as JSON, and must be a list", kind(&other)),
-            "correct it",
-        )),
+        other => Err(must_be(format!("its field {name:?}, as JSON,"), &other, "a list")),
     }
 }

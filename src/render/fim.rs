@@ -6,7 +6,6 @@
 use super::Rendered;
 use super::spellings::Spellings;
 use crate::config::FimConfig;
-use crate::document::RenderedMarks;
 use crate::order::uniform;
 
 /// Makes holes in texts.
@@ -19,68 +18,42 @@ pub(super) struct Fim {
     pub(super) tokens: Spellings,
 }
 
-/// A text that is put together.
-#[derive(Debug, Default)]
-pub(super) struct Pieces {
-    pub(super) rendered: Rendered,
-}
-
-impl Pieces {
-    pub(super) fn token(&mut self, token: &str) {
-        let start = self.rendered.text.len();
-        self.rendered.text.push_str(token);
-        self.rendered.marks.special.push(start..self.rendered.text.len());
-    }
-
-    /// Appends a text, with the tokens that it spells.
-    pub(super) fn text(&mut self, text: &str, tokens: &Spellings) {
-        let start = self.rendered.text.len();
-        self.rendered.text.push_str(text);
-        let found = tokens.find(text).map(|(range, _)| range.start + start..range.end + start);
-        self.rendered.marks.special.extend(found);
-    }
-
-    pub(super) fn marks(&mut self) -> &mut RenderedMarks {
-        &mut self.rendered.marks
-    }
-}
-
 impl Fim {
     /// A document, with a hole or as it is. `key` decides.
     pub(super) fn render(&self, text: &str, key: [u64; 3]) -> Rendered {
         let draw = |number: u64| uniform("millstream fim", &[key[0], key[1], key[2], number]);
-        let mut pieces = Pieces::default();
-        self.bos.iter().for_each(|bos| pieces.token(bos));
+        let mut rendered = Rendered::default();
+        self.bos.iter().for_each(|bos| rendered.push_token(bos));
         if draw(0) < self.config.rate {
             let place = |number| text.floor_char_boundary((draw(number) * (text.len() + 1) as f64) as usize);
             let (one, other) = (place(2), place(3));
             let (prefix, rest) = text.split_at(one.min(other));
             let (middle, suffix) = rest.split_at(one.max(other) - one.min(other));
-            self.with_hole(&mut pieces, [prefix, middle, suffix], draw(1) < self.config.spm);
+            self.with_hole(&mut rendered, [prefix, middle, suffix], draw(1) < self.config.spm);
         } else {
-            pieces.text(text, &self.tokens);
+            rendered.push_text(text, &self.tokens);
         }
-        self.eos.iter().for_each(|eos| pieces.token(eos));
-        pieces.rendered
+        self.eos.iter().for_each(|eos| rendered.push_token(eos));
+        rendered
     }
 
-    fn with_hole(&self, pieces: &mut Pieces, [prefix, middle, suffix]: [&str; 3], is_spm: bool) {
-        pieces.token(&self.config.prefix);
+    fn with_hole(&self, rendered: &mut Rendered, [prefix, middle, suffix]: [&str; 3], is_spm: bool) {
+        rendered.push_token(&self.config.prefix);
         if !is_spm {
-            pieces.text(prefix, &self.tokens);
+            rendered.push_text(prefix, &self.tokens);
         }
-        pieces.token(&self.config.suffix);
-        pieces.text(suffix, &self.tokens);
-        pieces.token(&self.config.middle);
+        rendered.push_token(&self.config.suffix);
+        rendered.push_text(suffix, &self.tokens);
+        rendered.push_token(&self.config.middle);
         if is_spm {
-            pieces.text(prefix, &self.tokens);
+            rendered.push_text(prefix, &self.tokens);
             // A model that fills the hole sees the prefix alone.
-            let place = pieces.rendered.text.len();
+            let place = rendered.text.len();
             if !prefix.is_empty() && !middle.is_empty() {
-                pieces.marks().breaks.push(place);
+                rendered.marks.breaks.push(place);
             }
         }
-        pieces.text(middle, &self.tokens);
+        rendered.push_text(middle, &self.tokens);
     }
 }
 

@@ -8,10 +8,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::RenderError;
-use super::alpaca::{ALPACA, alpaca, system, with_earlier};
+use super::alpaca::{ALPACA, alpaca, history, system};
 use super::contents::{calls, check_content, function_call, has_choices, own_choice};
 use super::conversation::{About, Conversation, REASONING};
-use super::fields::{Entries, first_name, get, is_empty, is_null, kind, list, not_json, quoted, said, take};
+use super::fields::{
+    Entries, first_name, get, is_empty, is_null, kind, list, must_be, not_json, quoted, said, take,
+};
 use super::json::{Json, Key};
 use crate::config::{ROLES, SourceConfig};
 
@@ -107,9 +109,12 @@ impl Reader {
     pub(super) fn chat(&self, record: &str) -> Result<Conversation, RenderError> {
         let mut record = self.record(record)?;
         let mut messages = self.messages_of(&mut record)?;
+        let has_system = messages.first().is_some_and(|first| self.is_system(first));
         if messages.iter().any(|message| message.get("from").is_some()) {
-            messages = with_earlier(&mut record, messages)?;
-        } else if !messages.first().is_some_and(|first| self.is_system(first)) {
+            let first_turn = usize::from(has_system);
+            messages.splice(first_turn..first_turn, history(&mut record)?);
+        }
+        if !has_system {
             messages.splice(..0, system(&mut record)?);
         }
         self.conversation(record, messages, 0)
@@ -141,8 +146,9 @@ impl Reader {
 
     /// Whether a message, as it stands in a record, is a system prompt.
     fn is_system(&self, message: &Json) -> bool {
-        let role = message.get(self.name("role")).and_then(Json::as_str).map(|said| self.role(said));
-        role.is_some_and(|role| role.is_ok_and(|role| matches!(&*role, "system" | "developer")))
+        let role = message.get(self.name("role")).or_else(|| message.get("from")).and_then(Json::as_str);
+        role.map(|said| self.role(said))
+            .is_some_and(|role| role.is_ok_and(|role| matches!(&*role, "system" | "developer")))
     }
 
     fn record(&self, record: &str) -> Result<Entries, RenderError> {
@@ -176,7 +182,7 @@ impl Reader {
         if self.field.is_none()
             && let Some(messages) = alpaca(record)?
         {
-            return with_earlier(record, messages);
+            return Ok(messages);
         }
         if names.iter().any(|name| is_null(record, name)) {
             return Ok(Vec::new());
@@ -230,10 +236,7 @@ impl Reader {
                 read.kwargs.extend(own);
             }
             Some(other) => {
-                return Err(RenderError::new(
-                    format!("its field \"chat_template_kwargs\" is {}, and must be an object", kind(&other)),
-                    "correct it",
-                ));
+                return Err(must_be("its field \"chat_template_kwargs\"", &other, "an object"));
             }
         }
         Ok(read)
@@ -250,10 +253,7 @@ impl Reader {
             },
             Some(Json::List(items)) => items,
             Some(other) => {
-                return Err(RenderError::new(
-                    format!("its field {name:?} is {}, and must be a list, or one as JSON", kind(&other)),
-                    "correct it",
-                ));
+                return Err(must_be(format!("its field {name:?}"), &other, "a list, or one as JSON"));
             }
         };
         let parsed = items.into_iter().map(|item| match item {
@@ -270,10 +270,7 @@ impl Reader {
         let mut entries = match message {
             Json::Object(entries) => entries,
             other => {
-                return Err(RenderError::new(
-                    format!("it is {}, and must be an object with a role and a content", kind(&other)),
-                    "correct it",
-                ));
+                return Err(must_be("it", &other, "an object with a role and a content"));
             }
         };
         let learned = own_choice(&mut entries)?;
@@ -289,10 +286,7 @@ impl Reader {
         let said = match entries.iter().find(|(key, _)| key == role_key) {
             Some((_, Json::String(said))) => said,
             Some((_, other)) => {
-                return Err(RenderError::new(
-                    format!("its field {role_key:?} is {}, and must be a string", kind(other)),
-                    "correct it",
-                ));
+                return Err(must_be(format!("its field {role_key:?}"), other, "a string"));
             }
             None => return Err(self.absent(role_key, &entries, &format!("{}.chat.fields.role", self.key))),
         };

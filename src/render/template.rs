@@ -62,10 +62,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use chrono::NaiveDate;
 use minijinja::{Environment, Error, ErrorKind, Output, State, Value};
 
 use calls::Calls;
-pub(crate) use date::Date;
 use program::Program;
 use recorder::Recorder;
 use shape::{FIRST_BYTE, Placeholders, Shape};
@@ -93,7 +93,7 @@ const NO_DATE: &str = "the template asks for today's date";
 pub(crate) struct Template {
     program: Program,
     tokens: Vec<(String, String)>,
-    date: Option<Date>,
+    date: Option<NaiveDate>,
     env: Environment<'static>,
     asks_for_date: bool,
     marks_generation: bool,
@@ -127,7 +127,7 @@ impl Template {
     pub(crate) fn compile(
         source: &str,
         tokens: &[(String, String)],
-        date: Option<Date>,
+        date: Option<NaiveDate>,
     ) -> Result<Self, RenderError> {
         let mut env = environment(tokens, date, None);
         let compiled = source::prepare(source).and_then(|source| Program::compile(source, &env));
@@ -220,7 +220,7 @@ impl Template {
 /// What a template can call, and the special tokens.
 fn environment(
     tokens: &[(String, String)],
-    date: Option<Date>,
+    date: Option<NaiveDate>,
     recorder: Option<Recorder>,
 ) -> Environment<'static> {
     let mut calls = Calls::new(recorder);

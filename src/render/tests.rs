@@ -387,18 +387,14 @@ fn settings_are_checked() {
     let mut given = Given::new(CHATML);
     given.source.chat.template_name = Some("other".to_owned());
     assert!(given.refusal().contains("source.0.chat.template_name"));
-    let mut given = Given::new("{{ strftime_now('%Y') }}");
-    assert!(given.refusal().contains("source.0.chat.date"), "{}", given.refusal());
-    given.source.chat.date = Some("soon".to_owned());
+    let given = Given::new("{{ strftime_now('%Y') }}");
     assert!(given.refusal().contains("source.0.chat.date"), "{}", given.refusal());
     let mut given = Given::new(CHATML);
     given.source.task = Task::Fim;
     assert!(given.refusal().contains("source.0.fim.prefix"), "{}", given.refusal());
     let [prefix, suffix, middle] = ["<|user|>", "<|assistant|>", "<think>"].map(str::to_owned);
-    given.source.fim = FimConfig { prefix, suffix, middle: middle.clone(), ..FimConfig::default() };
+    given.source.fim = FimConfig { prefix, suffix, middle, ..FimConfig::default() };
     given.renderer();
-    given.source.fim.suffix = middle;
-    assert!(given.refusal().contains("twice"));
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn starts(conversation: &Conversation, system: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::families::{message, of_messages};
+    use crate::render::conversation::message;
     use crate::render::json::Json;
 
     fn conversation(roles: &str) -> Conversation {
@@ -133,7 +133,7 @@ mod tests {
             'a' => "assistant",
             _ => "tool",
         };
-        of_messages(roles.chars().map(|letter| message(role(letter), Json::Null)).collect())
+        Conversation::of_messages(roles.chars().map(|letter| message(role(letter), Json::Null)).collect())
     }
 
     #[test]

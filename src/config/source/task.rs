@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use chrono::{Datelike, NaiveDate};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -102,7 +103,7 @@ impl ChatConfig {
 
     pub(super) fn validate(&self, key: &str) -> Result<()> {
         let wrong = |name: &str, problem: String| Err(Error::config(format!("{key}.{name}"), problem));
-        if let Some(date) = self.date.as_ref().filter(|date| !is_date(date)) {
+        if let Some(date) = self.date.as_ref().filter(|date| day(date).is_none()) {
             return wrong("date", format!("{date:?} is not a date; write it as \"2026-11-28\""));
         }
         match &self.learn {
@@ -125,8 +126,8 @@ impl ChatConfig {
         }
         if let Some(TurnConfig { begin, end }) = &self.turn {
             for (name, text) in [("turn.begin", begin), ("turn.end", end)] {
-                if text.is_empty() {
-                    return wrong(name, "it is empty; write the text that the template has there".to_owned());
+                if text.trim().is_empty() {
+                    return wrong(name, "it is blank; write the text that the template has there".to_owned());
                 }
             }
         }
@@ -142,10 +143,11 @@ impl ChatConfig {
     }
 }
 
-/// Whether a text is a date, as ISO 8601 writes it, and nothing else.
-fn is_date(text: &str) -> bool {
-    let read = text.parse::<toml::value::Datetime>();
-    read.is_ok_and(|read| read.date.is_some() && read.time.is_none() && read.offset.is_none())
+/// The day that a text such as `2026-11-28` names, if it names one and has nothing else.
+pub(crate) fn day(text: &str) -> Option<NaiveDate> {
+    let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
+    // Shorter numbers and signs are read too.
+    (day.to_string() == text && day.year() > 0).then_some(day)
 }
 
 /// Which turns of a conversation are learned from.
@@ -263,12 +265,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_date_is_a_day_that_there_is() {
-        for date in ["2026-11-28", "2024-02-29"] {
-            assert!(is_date(date), "{date}");
+    fn only_days_that_exist_are_dates() {
+        for text in ["2026-11-28", "2024-02-29", "2000-02-29", "0001-01-01"] {
+            assert_eq!(day(text).expect(text).to_string(), text);
         }
-        for date in ["2026-02-29", "28.11.2026", "2026-11", "2026-11-28T10:00:00", "10:00:00", "today", ""] {
-            assert!(!is_date(date), "{date}");
+        let wrong = [
+            "2026-11-31", "2023-02-29", "1900-02-29", "2026-13-01", "2026-1-01", "2026-11-28-", "+026-11-28",
+            "0000-01-01", "28.11.2026", "2026-11", "2026-11-28T10:00:00", "10:00:00", "today", "",
+        ];
+        for text in wrong {
+            assert_eq!(day(text), None, "{text}");
         }
     }
 }

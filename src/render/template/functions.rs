@@ -1,15 +1,16 @@
 //! The functions that a template can call.
 
+use chrono::NaiveDate;
 use minijinja::{Error, State, Value};
 
 use super::arguments::{Args, int, split, text};
 use super::calls::Calls;
-use super::date::Date;
+use super::date::strftime;
 use super::objects::{Dict, Kind, Namespace, Seq, dict};
 use super::text::string;
 use super::{NO_DATE, REFUSED, fail};
 
-pub(super) fn add(calls: &mut Calls, date: Option<Date>) {
+pub(super) fn add(calls: &mut Calls, date: Option<NaiveDate>) {
     type Call = fn(&State, &[Value]) -> Result<Value, Error>;
     let functions: [(&str, Call); 4] = [
         ("dict", |state, args| Dict::make(state, entries(args)?)),
@@ -30,7 +31,7 @@ pub(super) fn add(calls: &mut Calls, date: Option<Date>) {
     calls.function("strftime_now", move |_, args| {
         let args = Args::bind("strftime_now", 1, &[""], args)?;
         match date {
-            Some(date) => date.strftime(text(&args[0])?).map(Value::from),
+            Some(date) => strftime(date, text(&args[0])?).map(Value::from),
             None => fail(NO_DATE),
         }
     });

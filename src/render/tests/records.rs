@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{CHATML, Given, chat, learned, left_out, outcome, refused, rendered, show, shown, special};
-use crate::config::Task;
+use crate::config::{Border, Task};
 use crate::render::Outcome;
 
 #[test]
@@ -112,6 +112,12 @@ fn a_system_prompt_may_stand_beside_the_messages() {
     let without = show(&given, &both);
     both["system"] = json!("0");
     assert_eq!(show(&given, &both), without);
+    let said = |from: &str, value: &str| json!({ "from": from, "value": value });
+    let earlier = json!({ "system": "0", "history": [["1", "2"]], "conversations": [
+        said("system", "3"), said("human", "4"), said("gpt", "5"),
+    ] });
+    let wanted = chat(&[("s", "3"), ("u", "1"), ("a", "2"), ("u", "4"), ("a", "5")]);
+    assert_eq!(show(&given, &earlier), show(&given, &wanted));
     beside["system"] = json!({ "lang": "en" });
     assert!(refused(&given, &beside).what.contains("its field \"system\" is an object"));
 }
@@ -154,5 +160,7 @@ fn completions_are_strings_or_messages() {
     assert_eq!(renderer.unlearned(), None);
     given.source.chat.template = None;
     assert_eq!(rendered(&given.renderer(), &strings), text);
+    given.source.chat.border = Border::Split;
+    assert_eq!(rendered(&given.renderer(), &strings).marks.breaks, ["<sop>1 <|im_end|>".len()]);
     assert!(refused(&given, &messages).remedy.contains("source.0.chat.template"));
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::super::{Date, Input, Template};
+use super::super::{Input, Template};
 use super::Shape;
 use crate::render::RenderError;
 use crate::render::json::{Json, Key};
@@ -64,7 +64,7 @@ fn template(name: &str) -> String {
 pub(in super::super) fn compile(source: &str) -> Result<Template, RenderError> {
     let tokens = [("bos_token", "<s>"), ("eos_token", "</s>"), ("pad_token", "<pad>")];
     let tokens = tokens.map(|(name, token)| (name.to_owned(), token.to_owned()));
-    Template::compile(source, &tokens, Date::parse("2026-11-28"))
+    Template::compile(source, &tokens, crate::config::day("2026-11-28"))
 }
 
 /// The text of a skeleton that is known, if one fits.
