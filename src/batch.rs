@@ -17,7 +17,6 @@ mod row_block;
 mod targets;
 
 pub use build::BatchBuilder;
-pub(crate) use by_value::uncopied_values;
 pub use mixing::Mixing;
 pub(crate) use row_block::RowBlock;
 pub use targets::Targets;

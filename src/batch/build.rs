@@ -43,11 +43,6 @@ impl BatchBuilder {
         &self.batch
     }
 
-    /// How many ids wider than `seq_len` rows are.
-    pub(crate) fn ahead(&self) -> usize {
-        self.batch.ahead
-    }
-
     /// The number of rows so far.
     pub fn rows(&self) -> usize {
         self.batch.rows()

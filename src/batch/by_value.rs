@@ -4,10 +4,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::build::BatchBuilder;
-use super::row_block::RowBlock;
 use super::{MaskedPlaces, Piece};
 use crate::cursor::{RowAccount, SourceLedger};
-use crate::document::{ColumnValue, Sequence, label};
+use crate::document::label;
 
 /// What a row holds, with the values.
 type RowValues<'a> = Vec<(Cow<'a, str>, SourceLedger)>;
@@ -19,43 +18,12 @@ impl BatchBuilder {
         let (batch, row) = (self.batch(), self.rows().saturating_sub(1) as u32);
         let pieces = &batch.pieces[batch.pieces.partition_point(|piece| piece.row < row)..];
         let masked = &batch.masked[batch.masked.partition_point(|masked| masked.row < row)..];
-        of_pieces(pieces, masked, account, |piece| batch.column(piece, column))
+        let of_piece = |piece: &Piece| {
+            let places = piece.from as usize..piece.to as usize;
+            (label(batch.column(piece, column)), counted(places, piece.offset == 0, masked, account))
+        };
+        pieces.iter().map(of_piece).collect()
     }
-}
-
-impl RowBlock {
-    /// What a row holds by the values of a column.
-    #[cold]
-    pub(crate) fn values(&self, nth: usize, column: &str) -> RowValues<'_> {
-        let row = self.row(nth);
-        of_pieces(row.pieces, row.masked, row.row.account, |piece| self.columns(piece)?.get(column))
-    }
-}
-
-/// What a row that is not copied holds by the values of a column, if it holds so much in all.
-#[cold]
-pub(crate) fn uncopied_values<'a>(row: &'a Sequence, column: &str, account: RowAccount) -> RowValues<'a> {
-    let mut end = 0;
-    let parts = row.parts().iter().filter(|part| !part.is_empty());
-    let of_part = parts.map(|part| {
-        let places = end..end + part.len();
-        end = places.end;
-        (label(part.column(column)), counted(places, part.offset() == 0, &[], account))
-    });
-    of_part.collect()
-}
-
-fn of_pieces<'a>(
-    pieces: &[Piece],
-    masked: &[MaskedPlaces],
-    account: RowAccount,
-    column: impl Fn(&Piece) -> Option<&'a ColumnValue>,
-) -> RowValues<'a> {
-    let of_piece = |piece: &Piece| {
-        let places = piece.from as usize..piece.to as usize;
-        (label(column(piece)), counted(places, piece.offset == 0, masked, account))
-    };
-    pieces.iter().map(of_piece).collect()
 }
 
 /// Counts a document's ids at some places of a row, whose masked places are in order.

@@ -269,11 +269,6 @@ impl RowBlock {
         }
     }
 
-    /// What a row holds, for the ledger.
-    pub(crate) fn account(&self, nth: usize) -> RowAccount {
-        self.rows[nth].row.account
-    }
-
     /// What was left out before a row.
     pub(crate) fn left_out(&self, nth: usize) -> Option<&Omitted> {
         if self.left_out.is_empty() {

@@ -48,31 +48,22 @@ impl Cursor {
         }
     }
 
-    /// Adds what a row of `lane` holds of each value of the column that the ledger counts by, if there is one.
+    /// Adds what a row of `lane` holds of each value of the column that the ledger counts by, if there is one. A row that
+    /// is excluded is made and not delivered.
     #[inline]
     pub(crate) fn add_row_values<'a>(
         &mut self,
         lane: usize,
         row: RowAccount,
+        is_excluded: bool,
         values: impl FnOnce(&str) -> Vec<(Cow<'a, str>, SourceLedger)>,
     ) {
         if let Some((column, source)) = self.ledger_by.clone().zip(row.source) {
-            self.known(lane).add_values(source, values(&column));
+            let mut values = values(&column);
+            if is_excluded {
+                values.iter_mut().for_each(|(_, ledger)| *ledger = ledger.as_excluded());
+            }
+            self.known(lane).add_values(source, values);
         }
-    }
-
-    /// Adds what a row of `lane` holds of each value if it is made and not delivered.
-    #[inline]
-    pub(crate) fn exclude_row_values<'a>(
-        &mut self,
-        lane: usize,
-        row: RowAccount,
-        values: impl FnOnce(&str) -> Vec<(Cow<'a, str>, SourceLedger)>,
-    ) {
-        self.add_row_values(lane, row, |column| {
-            let mut values = values(column);
-            values.iter_mut().for_each(|(_, ledger)| *ledger = ledger.as_excluded());
-            values
-        });
     }
 }

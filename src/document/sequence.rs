@@ -176,11 +176,6 @@ impl Sequence {
         }
     }
 
-    /// The same of a row that is not copied, as if nothing of it was masked.
-    pub(crate) fn uncopied_account(&self, ahead: usize) -> RowAccount {
-        self.account(ahead, 0)
-    }
-
     /// Returns the same row, `width` ids wide.
     ///
     /// # Panics

@@ -15,7 +15,7 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::turn::{DealtRows, Row};
-use crate::batch::{Batch, BatchBuilder, uncopied_values};
+use crate::batch::{Batch, BatchBuilder};
 use crate::config::Last;
 use crate::cursor::{Cursor, Digest, Event, Omitted, RowAccount};
 use crate::error::Result;
@@ -156,44 +156,29 @@ impl<S> Batches<S> {
         self.turns += 1;
         let is_excluded = self.is_excluded();
         let Self { builder, cursor, cut, .. } = self;
-        match turn.rows {
-            DealtRows::Uncopied(rows) if is_excluded => {
+        let rows = turn.rows;
+        if let Cut::Turns = cut {
+            builder.expect(rows.len());
+        }
+        let mut add = |row: (Digest, RowAccount), left_out: Option<&Omitted>, builder: &BatchBuilder| {
+            match is_excluded {
+                true => cursor.exclude_row(lane, row.1, left_out),
+                false => cursor.add_row(lane, row, left_out),
+            }
+            let values = |column: &str| builder.values_of_last_row(column, row.1);
+            cursor.add_row_values(lane, row.1, is_excluded, values);
+        };
+        match rows {
+            DealtRows::Uncopied(rows) => {
                 for row in rows.as_slice() {
-                    let account = row.uncopied_account(builder.ahead());
-                    cursor.exclude_row(lane, account, row.left_out());
-                    cursor.exclude_row_values(lane, account, |column| uncopied_values(row, column, account));
+                    let copied = builder.copy(row);
+                    add(copied, row.left_out(), builder);
                 }
             }
-            DealtRows::Copied(block, rows) if is_excluded => {
-                for nth in rows {
-                    let account = block.account(nth);
-                    cursor.exclude_row(lane, account, block.left_out(nth));
-                    cursor.exclude_row_values(lane, account, |column| block.values(nth, column));
-                }
-            }
-            rows => {
-                if let Cut::Turns = cut {
-                    builder.expect(rows.len());
-                }
-                let mut add = |row: (Digest, RowAccount),
-                               left_out: Option<&Omitted>,
-                               builder: &BatchBuilder| {
-                    cursor.add_row(lane, row, left_out);
-                    cursor.add_row_values(lane, row.1, |column| builder.values_of_last_row(column, row.1));
-                };
-                match rows {
-                    DealtRows::Uncopied(rows) => {
-                        for row in rows.as_slice() {
-                            let copied = builder.copy(row);
-                            add(copied, row.left_out(), builder);
-                        }
-                    }
-                    DealtRows::Copied(block, rows) => rows.for_each(|nth| {
-                        let copied = builder.append(&block, nth);
-                        add(copied, block.left_out(nth), builder);
-                    }),
-                }
-            }
+            DealtRows::Copied(block, rows) => rows.for_each(|nth| {
+                let copied = builder.append(&block, nth);
+                add(copied, block.left_out(nth), builder);
+            }),
         }
     }
 
@@ -212,12 +197,11 @@ impl<S> Batches<S> {
             self.events.pop_front().into_iter().for_each(|(_, event)| self.cursor.note(event));
         }
         let cursor = Arc::new(self.cursor.clone());
+        let batch = self.builder.finish_numbered(number, cursor.clone());
+        self.after_excluded = is_excluded.then_some(cursor);
         if is_excluded {
-            self.after_excluded = Some(cursor);
             return None;
         }
-        self.after_excluded = None;
-        let batch = self.builder.finish_numbered(number, cursor);
         self.meter.count(0, batch.tokens() as u64, batch.text_bytes());
         self.span.record("rows", batch.rows()).record("tokens", batch.tokens());
         self.span = Span::none();
@@ -229,11 +213,11 @@ impl<S> Batches<S> {
         match self.last {
             _ if self.turns == 0 => return None,
             Last::Drop => return None,
-            Last::Short => {}
-            Last::Pad => {
+            Last::Pad if !self.is_excluded() => {
                 let lacking = self.builder.fill();
                 self.cursor.add_padding(lacking);
             }
+            Last::Short | Last::Pad => {}
         }
         self.take()
     }
