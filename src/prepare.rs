@@ -35,10 +35,11 @@ mod tests;
 mod tokenizer;
 mod work;
 
+pub use crate::shards::PartStatus;
 pub use crate::shards::ShardCounts;
 pub use export::export;
 pub use import::{Import, import, import_mds};
-pub use status::{PartStatus, PrepareStatus, status};
+pub use status::{PrepareStatus, status};
 pub use tokenizer::tokenizer_of;
 
 use directory::{Missing, TargetDirectory};

@@ -36,11 +36,12 @@ pub(crate) use cache::{Recorder, TokenCache, identity};
 use list::ListedSegment;
 pub(crate) use list::{LIST, SegmentList};
 pub(crate) use manifest::{Cut, MANIFEST, Manifest, ShardedFile};
-pub(crate) use parts::{PartNumbers, PartState, marker, parts, states};
+pub use parts::PartStatus;
+pub(crate) use parts::{PartNumbers, marker, parts};
 pub(crate) use place::ShardPlace;
 pub(crate) use plan::SegmentPlan;
 pub(crate) use scattered::{Piece, ScatteredSums, SegmentRange};
-pub(crate) use seal::{seal, there};
+pub(crate) use seal::{seal, unfinished};
 pub(crate) use set::ShardSet;
 use split::RemoteSegment;
 pub(crate) use split::{StoredNotes, StoredSplit};
@@ -192,14 +193,14 @@ impl Shards {
             );
             return Err(Error::Corpus { problem });
         }
-        let there = there(&self.place, &self.manifest)?;
-        if there.missing() == 0 {
+        let unfinished = unfinished(&self.place, &self.manifest)?;
+        if unfinished.is_empty() {
             let place = self.place.path().display();
             let problem =
                 format!("{place}: all splits are there, and not their list; prepare any part once more");
             return Err(Error::Corpus { problem });
         }
-        let missing = parts::missing(&self.manifest, parts(&self.place)?, |split| there.contains(split));
+        let missing = parts::missing(&self.manifest, parts(&self.place)?, &unfinished);
         Err(Error::Corpus { problem: format!("{}: {missing}", self.place.path().display()) })
     }
 

@@ -7,7 +7,7 @@ use crate::config::{Config, names};
 use crate::error::{Error, Result};
 use crate::lock::DirLock;
 use crate::shards::{
-    MANIFEST, Manifest, SegmentPlan, ShardPlace, TOKENIZER, TOKENIZER_BYTES, marker, seal, sweep, there,
+    MANIFEST, Manifest, SegmentPlan, ShardPlace, TOKENIZER, TOKENIZER_BYTES, marker, seal, sweep, unfinished,
 };
 use crate::store::Stores;
 use crate::world::World;
@@ -105,12 +105,12 @@ pub(super) fn begin(
     {
         place.write(TOKENIZER, json.into())?;
     }
-    let (plan, there) = (SegmentPlan::new(&manifest), there(place, &manifest)?);
+    let (plan, unfinished) = (SegmentPlan::new(&manifest), unfinished(place, &manifest)?);
     // On a disk its lock says that a part of many was begun.
-    if there.missing() > 0 && place.directory().is_none() && world.size > 1 {
+    if !unfinished.is_empty() && place.directory().is_none() && world.size > 1 {
         place.write(&marker(world), Vec::new())?;
     }
-    let is_missing = |segment: &usize| plan.splits(*segment).any(|split| !there.contains(split));
+    let is_missing = |segment: &usize| plan.splits(*segment).any(|split| unfinished.contains(&split));
     let count = |segments: &[usize]| segments.iter().map(|&segment| plan.splits(segment).len() as u64).sum();
     let all: Vec<usize> = plan.of(world).collect();
     let segments: Vec<usize> = all.iter().copied().filter(is_missing).collect();
@@ -119,7 +119,7 @@ pub(super) fn begin(
 
 /// Completes the directory if all splits are there. Returns how many are missing. It blocks.
 pub(super) fn end(place: &ShardPlace, manifest: &Manifest) -> Result<u64> {
-    let missing = there(place, manifest)?.missing();
+    let missing = unfinished(place, manifest)?.len() as u64;
     if missing == 0 {
         seal(place, manifest)?;
     }

@@ -11,8 +11,8 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::segment::Width;
 use crate::shards::{
-    LIST, MANIFEST, Manifest, PartNumbers, PartState, SegmentList, SegmentPlan, ShardPlace, parts, states,
-    there,
+    LIST, MANIFEST, Manifest, PartNumbers, PartStatus, SegmentList, SegmentPlan, ShardPlace, parts,
+    unfinished,
 };
 use crate::store::Stores;
 use crate::tasks;
@@ -28,17 +28,6 @@ pub struct PrepareStatus {
     pub is_listed: bool,
 }
 
-/// The progress of one part of the shards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct PartStatus {
-    /// Its number, from 1.
-    pub part: usize,
-    /// The segments that are there.
-    pub segments: usize,
-    /// All of its segments.
-    pub of: usize,
-}
-
 impl PrepareStatus {
     /// The segments that are there, and all.
     pub fn segments(&self) -> (usize, usize) {
@@ -47,7 +36,7 @@ impl PrepareStatus {
 
     /// Whether nothing is missing.
     pub fn is_whole(&self) -> bool {
-        self.is_listed && self.parts.iter().all(|part| part.segments == part.of)
+        self.is_listed && self.parts.iter().all(PartStatus::is_done)
     }
 }
 
@@ -64,7 +53,7 @@ impl fmt::Display for PrepareStatus {
         if let [_] = self.parts[..] {
             return Ok(());
         }
-        let unfinished = self.parts.iter().filter(|part| part.segments < part.of);
+        let unfinished = self.parts.iter().filter(|part| !part.is_done());
         let unfinished: Vec<usize> = unfinished.map(|part| part.part).collect();
         let parts = self.parts.len();
         write!(f, "; {} of {parts} parts are done", parts - unfinished.len())?;
@@ -97,12 +86,11 @@ fn of(place: &ShardPlace, size: Option<usize>) -> Result<PrepareStatus> {
         return Ok(nothing);
     }
     let manifest = Manifest::load(place)?;
-    let there = there(place, &manifest)?;
+    let unfinished = unfinished(place, &manifest)?;
     let size = size.map_or_else(|| parts(place), Ok)?;
-    let states = states(&SegmentPlan::new(&manifest), size, |split| there.contains(split));
-    let part = |(part, PartState { done, of })| PartStatus { part, segments: done, of };
+    let parts = PartStatus::each(&SegmentPlan::new(&manifest), size, &unfinished);
     let width = Width::for_vocab(manifest.vocab_size);
     let is_listed =
         files.contains_key(LIST) && SegmentList::find(place, &manifest.identity(), width)?.is_some();
-    Ok(PrepareStatus { parts: (1..).zip(states).map(part).collect(), is_listed, ..nothing })
+    Ok(PrepareStatus { parts, is_listed, ..nothing })
 }

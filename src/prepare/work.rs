@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, Mutex};
 
 use super::Prepared;
 use super::groups::{Encoded, Group, Groups};
@@ -21,6 +21,7 @@ use crate::lock::DirLock;
 use crate::segment::{SegmentWriter, StoredDocument, StoredText, Width};
 use crate::shards::ShardPlace;
 use crate::source::{LeftOutDocument, Source, SplitDocument, SplitItem};
+use crate::threads::lock;
 use crate::tokenizer::Encoder;
 
 /// How many groups are held per worker: while a reader tokenizes one of them, the others must not run out.
@@ -78,19 +79,10 @@ pub(super) struct PrepareWork {
     held: AtomicUsize,
     most_held: usize,
     is_stopped: AtomicBool,
-    begun: Prepared,
-    counts: WorkCounts,
-    progress: Box<dyn Fn(Prepared) + Send + Sync>,
-}
-
-#[derive(Default)]
-struct WorkCounts {
+    done: Mutex<Prepared>,
+    /// How many segments are written.
     segments: AtomicUsize,
-    splits: AtomicU64,
-    documents: AtomicU64,
-    skipped: AtomicU64,
-    text_bytes: AtomicU64,
-    tokens: AtomicU64,
+    progress: Box<dyn Fn(Prepared) + Send + Sync>,
 }
 
 /// Stops all workers when the future that waits for them is dropped.
@@ -122,8 +114,8 @@ impl PrepareWork {
             held: AtomicUsize::new(0),
             most_held: GROUPS_A_WORKER * workers,
             is_stopped: AtomicBool::new(false),
-            begun,
-            counts: WorkCounts::default(),
+            done: Mutex::new(begun),
+            segments: AtomicUsize::new(0),
             progress,
         }
     }
@@ -140,14 +132,7 @@ impl PrepareWork {
     }
 
     pub(super) fn prepared(&self) -> Prepared {
-        Prepared {
-            splits: self.begun.splits + self.counts.splits.load(Relaxed),
-            documents: self.counts.documents.load(Relaxed),
-            skipped: self.counts.skipped.load(Relaxed),
-            text_bytes: self.counts.text_bytes.load(Relaxed),
-            tokens: self.counts.tokens.load(Relaxed),
-            ..self.begun
-        }
+        *lock(&self.done)
     }
 
     /// Runs one worker: it makes one segment after the other, and helps the others when none are left.
@@ -174,9 +159,9 @@ impl PrepareWork {
             if !self.segment(job)? {
                 break;
             }
-            self.counts.splits.fetch_add(job.splits.len() as u64, Relaxed);
+            lock(&self.done).splits += job.splits.len() as u64;
             (self.progress)(self.prepared());
-            if self.counts.segments.fetch_add(1, Relaxed) + 1 == self.todo.len() {
+            if self.segments.fetch_add(1, Relaxed) + 1 == self.todo.len() {
                 self.groups.0.close();
             }
         }
@@ -254,7 +239,8 @@ impl PrepareWork {
         group.encode(&self.encoder, || self.is_stopped());
     }
 
-    /// Writes a group, and returns the bytes of its text. The tokenizer has `failed` on this many documents of its split.
+    /// Writes a group, and returns the bytes of its text. The tokenizer has `failed` on this many documents of its split;
+    /// with more than `on_error` allows, this is the error of the next.
     fn write(
         &self,
         encoded: Encoded,
@@ -263,7 +249,7 @@ impl PrepareWork {
         writer: &mut SegmentWriter,
     ) -> Result<u64> {
         let Encoded { ids, mask: of_group, documents } = encoded;
-        let (mut begin, mut bytes) = (0, 0);
+        let (mut begin, mut now) = (0, Prepared::default());
         for (item, end) in documents {
             let mut mask = Mask::default();
             let (stored, columns) = match item {
@@ -276,15 +262,18 @@ impl PrepareWork {
                             (&ids[own], StoredText::Bytes(text_bytes as u32))
                         }
                         Err(error) => {
-                            self.refuse(on_error, *failed, error)?;
+                            if *failed >= on_error.most() {
+                                return Err(error);
+                            }
+                            tracing::warn!(%error, "document skipped");
                             *failed += 1;
+                            now.skipped += 1;
                             (&[][..], StoredText::Failed)
                         }
                     };
-                    bytes += text_bytes as u64;
-                    self.counts.documents.fetch_add(1, Relaxed);
-                    self.counts.text_bytes.fetch_add(text_bytes as u64, Relaxed);
-                    self.counts.tokens.fetch_add(ids.len() as u64, Relaxed);
+                    now.documents += 1;
+                    now.text_bytes += text_bytes as u64;
+                    now.tokens += ids.len() as u64;
                     // All have one since they were tokenized.
                     let digest = digest.unwrap_or_default();
                     let stored =
@@ -292,11 +281,11 @@ impl PrepareWork {
                     (stored, document.columns().as_ref().map(|columns| columns.store()))
                 }
                 SplitItem::Skipped(start) => {
-                    self.counts.skipped.fetch_add(1, Relaxed);
+                    now.skipped += 1;
                     (StoredDocument::without_ids(start, StoredText::Skipped), None)
                 }
                 SplitItem::LeftOut(LeftOutDocument { start, share, digest, columns }) => {
-                    self.counts.skipped.fetch_add(1, Relaxed);
+                    now.skipped += 1;
                     let left_out = StoredDocument::without_ids(start, StoredText::LeftOut);
                     (StoredDocument { digest, share, ..left_out }, columns.map(|columns| columns.store()))
                 }
@@ -307,17 +296,15 @@ impl PrepareWork {
                 ..stored
             })?;
         }
-        Ok(bytes)
-    }
-
-    /// Counts a document that the tokenizer failed on, after it `failed` on others. Returns the error if its split may
-    /// have no more of them.
-    fn refuse(&self, on_error: OnError, failed: u64, error: Error) -> Result<()> {
-        if failed >= on_error.most() {
-            return Err(error);
+        let done = &mut *lock(&self.done);
+        for (all, now) in [
+            (&mut done.documents, now.documents),
+            (&mut done.skipped, now.skipped),
+            (&mut done.text_bytes, now.text_bytes),
+            (&mut done.tokens, now.tokens),
+        ] {
+            *all += now;
         }
-        tracing::warn!(%error, "document skipped");
-        self.counts.skipped.fetch_add(1, Relaxed);
-        Ok(())
+        Ok(now.text_bytes)
     }
 }

@@ -3,8 +3,11 @@
 //! A process leaves a file whose name says which part it makes. So when segments are missing, an error can say which
 //! part they belong to. When all segments are there, these files are removed.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt;
+
+use serde::Serialize;
 
 use super::{Manifest, SegmentPlan, ShardPlace};
 use crate::error::Result;
@@ -38,43 +41,47 @@ pub(crate) fn parts(place: &ShardPlace) -> Result<usize> {
     Ok(sizes.max().unwrap_or(1))
 }
 
-/// How far one part is, in segments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PartState {
-    pub(crate) done: usize,
-    pub(crate) of: usize,
+/// The progress of one part of the shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PartStatus {
+    /// Its number, from 1.
+    pub part: usize,
+    /// The segments that are there.
+    pub segments: usize,
+    /// All of its segments.
+    pub of: usize,
 }
 
-impl PartState {
-    pub(crate) fn is_done(self) -> bool {
-        self.done == self.of
+impl PartStatus {
+    pub(crate) fn is_done(&self) -> bool {
+        self.segments == self.of
+    }
+
+    /// How far each of `size` parts is, without these splits.
+    pub(crate) fn each(plan: &SegmentPlan, size: usize, unfinished: &HashSet<u32>) -> Vec<Self> {
+        let status = |rank| {
+            let mut status = Self { part: rank + 1, segments: 0, of: 0 };
+            for segment in plan.of(World { rank, size }) {
+                status.of += 1;
+                let is_there = plan.splits(segment).all(|split| !unfinished.contains(&split));
+                status.segments += usize::from(is_there);
+            }
+            status
+        };
+        (0..size).map(status).collect()
     }
 }
 
-/// How far each of `size` parts is. `is_there` says whether a split is.
-pub(crate) fn states(plan: &SegmentPlan, size: usize, is_there: impl Fn(u32) -> bool) -> Vec<PartState> {
-    let state = |rank| {
-        let mut state = PartState { done: 0, of: 0 };
-        for segment in plan.of(World { rank, size }) {
-            state.of += 1;
-            state.done += usize::from(plan.splits(segment).all(&is_there));
-        }
-        state
-    };
-    (0..size).map(state).collect()
-}
-
 /// A message about the missing splits of incomplete shards, with the remedy.
-pub(crate) fn missing(manifest: &Manifest, size: usize, is_there: impl Fn(u32) -> bool) -> String {
-    let splits = u32::try_from(manifest.splits()).unwrap_or(u32::MAX);
-    let there = (0..splits).filter(|&split| is_there(split)).count();
+pub(crate) fn missing(manifest: &Manifest, size: usize, unfinished: &HashSet<u32>) -> String {
+    let splits = manifest.splits();
+    let there = splits - unfinished.len() as u64;
     let so_far = format!("{there} of {splits} splits are there");
     if size == 1 {
         return format!("{so_far}; prepare again: it goes on where it was stopped");
     }
-    let states = states(&SegmentPlan::new(manifest), size, is_there);
-    let missing: Vec<usize> =
-        (1..).zip(&states).filter(|(_, state)| !state.is_done()).map(|(part, _)| part).collect();
+    let parts = PartStatus::each(&SegmentPlan::new(manifest), size, unfinished);
+    let missing: Vec<usize> = parts.iter().filter(|part| !part.is_done()).map(|part| part.part).collect();
     let first = missing.first().copied().unwrap_or(1);
     format!(
         "{so_far}, and of {size} parts these are missing: {}; prepare each of them, such as part {first} of {size}",

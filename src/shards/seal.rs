@@ -1,6 +1,6 @@
 //! Finds the finished splits of shards in the making, and completes the shards when all are there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 
 use super::list::{LIST, ListedSegment, SegmentList};
@@ -12,33 +12,14 @@ use crate::segment::{HEADER, SplitRow, Table, Width, check_header, incomplete, p
 /// How much of the end of a segment is read first, in bytes: most tables are not as long.
 const END_BYTES: u64 = 16 << 10;
 
-/// Which splits are finished.
-#[derive(Debug)]
-pub(crate) struct There(Vec<bool>);
-
-impl There {
-    pub(crate) fn contains(&self, split: u32) -> bool {
-        self.0.get(split as usize).copied().unwrap_or(false)
-    }
-
-    pub(crate) fn missing(&self) -> u64 {
-        self.0.iter().filter(|is_there| !**is_there).count() as u64
-    }
-}
-
-/// Finds the finished splits at a place. On this machine each segment is opened. In a store, where only whole segments
+/// Finds the splits at a place that are not finished. On this machine each segment is opened. In a store, where only whole segments
 /// appear, a segment's name is enough until there is a list; then its length must match the list. It blocks.
-pub(crate) fn there(place: &ShardPlace, manifest: &Manifest) -> Result<There> {
-    let mut there = vec![false; manifest.splits() as usize];
+pub(crate) fn unfinished(place: &ShardPlace, manifest: &Manifest) -> Result<HashSet<u32>> {
+    let mut unfinished: HashSet<u32> = (0..manifest.splits() as u32).collect();
     if place.directory().is_some() {
         let shards = Shards::open(place)?;
-        for &split in shards.splits.keys() {
-            // A damaged manifest may name fewer splits than its segments have.
-            if let Some(is_there) = there.get_mut(split as usize) {
-                *is_there = true;
-            }
-        }
-        return Ok(There(there));
+        unfinished.retain(|split| !shards.splits.contains_key(split));
+        return Ok(unfinished);
     }
     let (plan, (files, _)) = (SegmentPlan::new(manifest), place.look()?);
     let listed = listed(place, manifest, &files)?.map(SegmentList::lengths).unwrap_or_default();
@@ -47,9 +28,11 @@ pub(crate) fn there(place: &ShardPlace, manifest: &Manifest) -> Result<There> {
         files.get(&name).is_some_and(|file| listed.get(&name).is_none_or(|len| *len == file.len))
     };
     for segment in (0..plan.len()).filter(is_there) {
-        plan.splits(segment).for_each(|split| there[split as usize] = true);
+        for split in plan.splits(segment) {
+            unfinished.remove(&split);
+        }
     }
-    Ok(There(there))
+    Ok(unfinished)
 }
 
 /// The list of the segments, if it is there and complete.
