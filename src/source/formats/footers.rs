@@ -1,5 +1,6 @@
-//! Which footers of a source's files (of some formats, heads) are in memory: those that were read when the source was
-//! opened, as far as there is room, and those that open splits use.
+//! Which footers of a source's files are in memory: those that were read when the source was opened, as far as there is
+//! room, and those that open splits use. Some formats have heads instead, and in Arrow the places of record batches are
+//! found one after the other.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -5,9 +5,8 @@
 //! and dictionaries, the dictionaries of the current batch, and that batch as it is stored. The Hugging Face libraries
 //! write batches of a thousand rows.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use arrow_buffer::Buffer;
@@ -23,6 +22,7 @@ use super::parts::{cut_evenly, most_parts, parts, scaled};
 use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text};
 use crate::error::Result;
 use crate::source::cuts::Cuts;
+use crate::source::formats::footers::Footers;
 use crate::source::formats::format::{Candidate, Format, Opened, Unopened};
 use crate::source::formats::records::{Records, Stop};
 use crate::source::layout::{Laid, Layout};
@@ -36,22 +36,21 @@ use crate::threads::lock;
 #[derive(Debug)]
 pub(crate) struct ArrowFormat {
     columns: Columns,
-    /// The messages of the files that were looked at when the corpus was opened.
-    walked: Mutex<HashMap<PathBuf, Arc<Messages>>>,
+    messages: Mutex<Footers<Messages>>,
 }
 
 impl ArrowFormat {
     pub(crate) fn new(columns: Columns) -> Self {
-        Self { columns, walked: Mutex::default() }
+        Self { columns, messages: Mutex::default() }
     }
 
     fn messages(&self, stored: &dyn Stored) -> Result<Arc<Messages>, Unread> {
-        if let Some(messages) = lock(&self.walked).get(stored.path()) {
-            return Ok(messages.clone());
+        if let Some(messages) = lock(&self.messages).get(stored.path()) {
+            return Ok(messages);
         }
         let messages = Messages::find(stored)?;
         self.columns.check(stored.path(), &messages.schema)?;
-        Ok(Arc::new(messages))
+        Ok(lock(&self.messages).add(stored.path(), messages))
     }
 }
 
@@ -85,7 +84,7 @@ impl Format for ArrowFormat {
         cuts.retain(|row| (1..messages.rows()).contains(row));
         cuts.dedup();
         let cuts = Cuts::new(cuts).stored(messages.common_dictionaries(), |rows| vec![messages.bytes(rows)]);
-        lock(&self.walked).insert(stored.path().to_owned(), messages);
+        lock(&self.messages).keep(stored.path(), &messages, messages.index_bytes());
         Ok(Laid { layout: Layout::Cuts(cuts), held })
     }
 
@@ -97,6 +96,10 @@ impl Format for ArrowFormat {
 
     fn fields(&self, file: Unopened<'_>) -> Result<Vec<String>, Unread> {
         Ok(names_of_text(Messages::find(&*file.stored()?)?.schema.fields(), ""))
+    }
+
+    fn index_bytes(&self) -> u64 {
+        lock(&self.messages).bytes()
     }
 }
 
@@ -265,6 +268,12 @@ impl Messages {
             [] => 0..0,
             [first, ..] => first.begin()..self.batches[behind - 1].end(),
         }
+    }
+
+    /// About how much memory they take, in bytes.
+    fn index_bytes(&self) -> u64 {
+        let places = size_of_val(&*self.batches) + size_of_val(&*self.dictionaries);
+        (places + self.schema.fields().size()) as u64
     }
 
     /// About how much memory a batch takes, stored and decompressed, in bytes.
