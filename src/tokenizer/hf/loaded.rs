@@ -19,7 +19,12 @@ use crate::tokenizer::{EncodeError, Wanted};
 pub(super) struct Loaded {
     pub(super) file: File,
     pub(super) vocabulary: Vocabulary,
-    running: Running,
+    /// Which engine runs, and why.
+    engine: Engine,
+    /// It, once it is needed: token shards are read without it. Or why it cannot be loaded.
+    running: OnceLock<Result<Running, String>>,
+    /// The digest of the file's text, once it is asked for.
+    digest: OnceLock<blake3::Hash>,
     /// What the tokens spell, once spans are asked for. `None` if that says nothing of where they stand.
     spellings: OnceLock<Option<Spellings>>,
 }
@@ -29,16 +34,16 @@ impl Loaded {
     pub(super) const TRIAL: usize = 1 << 20;
 
     /// [`gated`](Self::gated) and [`trial`](Self::trial) in one. The gate's verdict is cached on disk: the next time,
-    /// only the engine that runs is loaded.
+    /// only the engine that runs is loaded, and that when it is needed.
     pub(super) fn tried<S: AsRef<str>>(file: File, sample: &[S]) -> Result<Self> {
         let Some(entry) = verdicts::entry(&file, gate::first(sample, Self::TRIAL)) else {
             let mut loaded = Self::gated(file)?;
             loaded.trial(sample);
             return Ok(loaded);
         };
-        if let Some(known) = entry.read().and_then(|verdict| Self::known(&file, verdict)) {
-            tracing::debug!(tokenizer = known.file.name, "the engines were compared before");
-            return Ok(known);
+        if let Some(Verdict { engine, vocab_size, added }) = entry.read() {
+            tracing::debug!(tokenizer = file.name, "the engines were compared before");
+            return Ok(Self::new(file, Vocabulary::known(vocab_size, added), engine));
         }
         let mut loaded = Self::gated(file)?;
         let engine = loaded.trial(sample);
@@ -47,22 +52,28 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// The tokenizer as the gate has judged it before, without the engine that does not run. `None` if it cannot be
-    /// loaded like that.
-    fn known(file: &File, verdict: Verdict) -> Option<Self> {
-        let running = match verdict.engine {
-            Engine::Reference { reason } => fall_back(&file.name, file.reference().ok()?, reason),
-            engine => {
-                let engine = Candidate::admitted(&file.json, file.special, &engine).ok()?;
-                Running::Fast(FastFirst::new(vec![engine], None))
-            }
-        };
-        let vocabulary = Vocabulary::known(verdict.vocab_size, verdict.added);
-        Some(Self::new(file.clone(), vocabulary, running))
+    /// The tokenizer as the gate has judged it before.
+    fn new(file: File, vocabulary: Vocabulary, engine: Engine) -> Self {
+        let (running, digest, spellings) = Default::default();
+        Self { file, vocabulary, engine, running, digest, spellings }
     }
 
-    fn new(file: File, vocabulary: Vocabulary, running: Running) -> Self {
-        Self { file, vocabulary, running, spellings: OnceLock::new() }
+    fn with_running(self, running: Running) -> Self {
+        Self { engine: running.engine(), running: Ok(running).into(), ..self }
+    }
+
+    /// The engine that runs. The first call loads it, if it is not loaded yet.
+    pub(super) fn running(&self) -> Result<&Running, &str> {
+        let load = || match &self.engine {
+            Engine::Reference { reason } => {
+                Ok(fall_back(&self.file.name, self.file.reference()?, reason.clone()))
+            }
+            engine => {
+                let engine = Candidate::admitted(&self.file.json, self.file.special, engine)?;
+                Ok(Running::Fast(FastFirst::new(vec![engine], None)))
+            }
+        };
+        self.running.get_or_init(load).as_ref().map_err(|problem| problem.as_str())
     }
 
     /// Loads both engines and compares them on the probes.
@@ -79,7 +90,7 @@ impl Loaded {
             Ok(engines) => Running::Fast(FastFirst::new(engines, Some(Box::new(reference)))),
             Err(reason) => fall_back(&file.name, reference, reason),
         };
-        let loaded = Self::new(file, vocabulary, running);
+        let loaded = Self::new(file, vocabulary, running.engine()).with_running(running);
         if loaded.file.is_ranks {
             loaded.check_special()?;
         }
@@ -90,12 +101,12 @@ impl Loaded {
     /// too: the trial may have found a difference that the probes do not show.
     pub(super) fn changed(&self, json: Arc<str>, special: SpecialTokens) -> Result<Self, String> {
         let file = File { json, special, is_ranks: false, ..self.file.clone() };
-        let Running::Reference(_, reason) = &self.running else {
+        let Engine::Reference { reason } = &self.engine else {
             return Self::tried::<&str>(file, &[]).map_err(|error| error.to_string());
         };
         let running = Running::Reference(Box::new(file.reference()?), reason.clone());
         let vocabulary = Vocabulary::known(self.vocabulary.size, self.vocabulary.added.clone());
-        Ok(Self::new(file, vocabulary, running))
+        Ok(Self::new(file, vocabulary, self.engine.clone()).with_running(running))
     }
 
     /// Checks that no text becomes a special token of ranks. In a `tokenizer.json`, special tokens are among
@@ -122,28 +133,31 @@ impl Loaded {
     /// Compares the engines on the first [`TRIAL`](Self::TRIAL) bytes of `sample`, and returns the one that runs from
     /// now on. It lets the reference go, so only the first call compares anything.
     pub(super) fn trial<S: AsRef<str>>(&mut self, sample: impl IntoIterator<Item = S>) -> Engine {
-        if let Running::Fast(FastFirst { engines, untried, .. }) = &mut self.running
+        if let Some(Ok(Running::Fast(FastFirst { engines, untried, .. }))) = self.running.get_mut()
             && let Some(reference) = untried.take()
         {
             let engines = std::mem::take(engines);
             let sample = gate::first(sample, Self::TRIAL);
-            self.running = match gate::admit(&self.file.name, engines, &reference, sample) {
+            let running = match gate::admit(&self.file.name, engines, &reference, sample) {
                 Ok(mut engines) => {
                     engines.truncate(1);
                     Running::Fast(FastFirst::new(engines, None))
                 }
                 Err(reason) => fall_back(&self.file.name, *reference, reason),
             };
+            (self.engine, self.running) = (running.engine(), Ok(running).into());
         }
         self.engine()
     }
 
     /// Which engine runs, and why.
     pub(super) fn engine(&self) -> Engine {
-        match &self.running {
-            Running::Fast(FastFirst { engines, .. }) => engines[0].engine(),
-            Running::Reference(_, reason) => Engine::Reference { reason: reason.clone() },
-        }
+        self.engine.clone()
+    }
+
+    /// The BLAKE3 digest of the file's text.
+    pub(super) fn digest(&self) -> blake3::Hash {
+        *self.digest.get_or_init(|| blake3::hash(self.file.json.as_bytes()))
     }
 
     /// Every token's spelling and id.
@@ -164,7 +178,7 @@ impl Loaded {
 
     /// Appends the ids of a text.
     pub(super) fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
-        let reference = match &self.running {
+        let reference = match self.running()? {
             Running::Fast(FastFirst { engines, .. }) if !unassigned::has_any(text) => {
                 return Ok(engines[0].encode(text, ids)?);
             }
@@ -185,7 +199,7 @@ impl Loaded {
         wanted: Wanted<'_>,
     ) -> Result<(), EncodeError> {
         let Wanted { until, spans } = wanted;
-        let reference = match &self.running {
+        let reference = match self.running()? {
             Running::Fast(fast) => {
                 let start = ids.len();
                 self.encode(text, ids)?;
@@ -204,7 +218,7 @@ impl Loaded {
     }
 
     pub(super) fn decode(&self, ids: &[u32]) -> Result<String, String> {
-        match &self.running {
+        match self.running()? {
             Running::Fast(FastFirst { engines, .. }) => engines[0].decode(ids),
             Running::Reference(reference, _) => reference.decode(ids),
         }
@@ -226,11 +240,11 @@ mod tests {
         let json = json.replace(r"\\p{N}{1,3}", r"\\p{N}{1,2}");
         let special = SpecialTokens::Text;
         let mut tokenizer = Loaded::gated(File::of_json("digits", json.as_str(), special)).unwrap();
-        assert!(matches!(tokenizer.running, Running::Reference(..)));
-        tokenizer.running = Running::Fast(FastFirst::new(
+        assert!(matches!(tokenizer.engine(), Engine::Reference { .. }));
+        tokenizer = tokenizer.with_running(Running::Fast(FastFirst::new(
             vec![Candidate::Fast(Box::new(Fast::load(&json.as_str().into(), special).unwrap()))],
             Some(Box::new(Reference::load(&json, special).unwrap())),
-        ));
+        )));
         tokenizer
     }
 

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use super::candidate::Candidate;
+use super::engine::Engine;
 use super::file::File;
 use super::reference::Reference;
 use crate::tokenizer::EncodeError;
@@ -11,6 +12,15 @@ use crate::tokenizer::EncodeError;
 pub(super) enum Running {
     Fast(FastFirst),
     Reference(Box<Reference>, String),
+}
+
+impl Running {
+    pub(super) fn engine(&self) -> Engine {
+        match self {
+            Self::Fast(FastFirst { engines, .. }) => engines[0].engine(),
+            Self::Reference(_, reason) => Engine::Reference { reason: reason.clone() },
+        }
+    }
 }
 
 /// The fast engine, and the reference for the texts that it must not encode.

@@ -11,7 +11,7 @@ use super::loaded::Loaded;
 use super::marked::MarkedEncoder;
 use crate::atomic::write_atomically;
 use crate::config::{SpecialTokens, TokenizerConfig};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tokenizer::{EncodeError, MarkedText, Run, Tokenizer, Wanted};
 
 /// A tokenizer that a `tokenizer.json` describes.
@@ -88,6 +88,12 @@ impl HfTokenizer {
         sample: &[S],
     ) -> Result<Self> {
         Ok(Self::new(Loaded::tried(File::of_json(name, json, special), sample)?))
+    }
+
+    /// Loads the engine that runs now, and not with the first text.
+    pub(crate) fn ready(self) -> Result<Self> {
+        self.loaded.running().map_err(|problem| Error::tokenizer(self.name(), problem))?;
+        Ok(self)
     }
 
     fn new(loaded: Loaded) -> Self {
@@ -192,7 +198,7 @@ impl Tokenizer for HfTokenizer {
             SpecialTokens::Text => "text",
             SpecialTokens::Parse => "parse",
         };
-        format!("{}/{mode}", blake3::hash(self.json().as_bytes()))
+        format!("{}/{mode}", self.loaded.digest())
     }
 
     /// Searches the added tokens, or the whole vocabulary if the file has added none.

@@ -18,8 +18,7 @@ pub(super) const PIECES: &[&str] = &[
     "中文字符", "々", "〇", "Å", "𝒜𝓃", "𐐷", "ʰ", "ª", "ℵ", "ⅷ",
     // Digits: other scripts, other numbers.
     "٣", "٤٥٦", "९८७६", "一二三", "½", "²³", "①②", "Ⅻ", "𝟘𝟙𝟚𝟛", "０１２３", "3.14159", "1,000,000", "0x1F",
-    "1e-9",
-    // Emoji: joiners, skin tones, flags, keycaps.
+    "1e-9", // Emoji: joiners, skin tones, flags, keycaps.
     "😀", "😀😀", "👩‍👩‍👧‍👦", "👍🏽", "🇩🇪🇫🇷", "1️⃣", "❤️", "🏴󠁧󠁢󠁳󠁣󠁴󠁿",
     // Control characters, unassigned and private ones.
     "\0", "\0\0", "\u{1}", "\u{7}", "\u{8}", "\u{1b}[0m", "\u{7f}", "\u{9f}", "\u{ad}", "\u{200d}",
