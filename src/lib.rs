@@ -44,7 +44,7 @@
 //! | `custom_format`, [`files`] | how a program reads files with its own code; the corpus's files, and places in them |
 //! | [`cursor`], [`trail`] | where a run is, and where it was |
 //! | `segment`, [`meter`], [`budget`], `order`, `tasks` | stored ids; counters and waits; memory in flight; keyed permutations; tasks and blocking jobs |
-//! | [`atomic`], `bounded`, `location`, `lock`, [`process`], `room`, [`threads`], `user_cache`, `writable` | files written whole or not at all; small files read within bounds; paths and URLs; directories with one writer; this process as the system sees it; free disk space; starting threads; results cached for other processes; directories that can be written to |
+//! | [`atomic`], `bounded`, `excerpt`, `location`, `lock`, [`process`], `room`, [`threads`], `user_cache`, `writable` | files written whole or not at all; small files read within bounds; what is long, cut for a message; paths and URLs; directories with one writer; this process as the system sees it; free disk space; starting threads; results cached for other processes; directories that can be written to |
 //! | [`error`] | the error type |
 //! | `disk` | free space on a disk, and dangling links |
 //!
@@ -75,6 +75,7 @@ mod custom_format;
 pub mod disk;
 pub mod document;
 pub mod error;
+mod excerpt;
 pub mod files;
 pub mod loader;
 #[doc(hidden)]

@@ -27,7 +27,7 @@
 //! | `interleave`, `window`, `split_size` | reading side by side; the result of one read; how finely a source is cut |
 //! | `carried` | the values that are read beside a text |
 //! | `filter` | `where`: an expression over named values |
-//! | `cuts`, `excerpt`, `framing`, `json_path`, `problem`, `split` | types that all of them use |
+//! | `cuts`, `framing`, `json_path`, `problem`, `split` | types that all of them use |
 
 use std::fmt;
 use std::ops::Range;
@@ -50,7 +50,6 @@ mod content;
 mod cuts;
 mod describe;
 mod estimate;
-mod excerpt;
 mod facts;
 mod filter;
 mod formats;
@@ -78,7 +77,6 @@ pub use catalog::patterns::covered;
 pub use describe::{RecordsFound, extension, recognize};
 #[doc(hidden)]
 pub use estimate::Estimate;
-pub(crate) use excerpt::{excerpt, listed};
 pub(crate) use formats::mds::TokenShard;
 pub use lane::Lane;
 pub(crate) use listed::SourceList;

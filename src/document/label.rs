@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::ColumnValue;
 use crate::cursor::{NONE, OTHER};
+use crate::excerpt::cut;
 
 /// How many characters of a value are kept.
 const LONGEST: usize = 64;
@@ -17,7 +18,7 @@ pub fn label(value: Option<&ColumnValue>) -> Cow<'_, str> {
     match value {
         None => Cow::Borrowed(NONE),
         // There may be thousands of documents, and so most are not copied.
-        Some(ColumnValue::Text(text)) => quoted(shortened(text)),
+        Some(ColumnValue::Text(text)) => quoted(cut(text, LONGEST)),
         Some(value) => Cow::Owned(value.to_string()),
     }
 }
@@ -27,12 +28,5 @@ pub fn quoted(text: Cow<'_, str>) -> Cow<'_, str> {
     match text.starts_with('"') || [NONE, OTHER, NULL].contains(&&*text) {
         true => Cow::Owned(format!("{text:?}")),
         false => text,
-    }
-}
-
-fn shortened(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
-        None => Cow::Borrowed(text),
     }
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{File, Location, SAMPLE_BLOCK, SAMPLE_BLOCKS, places};
 use crate::atomic::write_atomically;
 use crate::error::{Error, Result, Unit};
+use crate::excerpt::first;
 
 /// How many files of a kind are named.
 const NAMED: usize = 5;
@@ -317,10 +318,7 @@ impl fmt::Display for Changes {
 
 /// The first of these files, and how many more there are.
 fn few<T>(files: &[T], say: impl Fn(&T) -> String) -> Option<String> {
-    let named: Vec<String> = files.iter().take(NAMED).map(say).collect();
-    let more = files.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    (!files.is_empty()).then(|| named.join(", ") + &more)
+    (!files.is_empty()).then(|| first(files.iter().map(say), NAMED))
 }
 
 #[cfg(test)]

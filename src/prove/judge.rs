@@ -11,7 +11,7 @@ use super::fault::{FaultKind, Finding};
 use super::ranges::{Ranges, overlaps};
 use super::spans::{Added, Ids};
 use crate::config::Truncate;
-use crate::source::{excerpt, listed};
+use crate::excerpt::{excerpt, listed};
 
 /// The roles of the results of tools.
 const TOOLS: [&str; 3] = ["tool", "function", "ipython"];

@@ -1,7 +1,7 @@
 //! Names for texts that are not what the template renders.
 
 use super::fault::{FaultKind, Finding};
-use crate::source::excerpt;
+use crate::excerpt::excerpt;
 
 /// The fault of ids that stand for `found` and not for `text`. `one_by_one` is the text of messages that were rendered
 /// one by one.

@@ -75,6 +75,9 @@ impl FieldValue {
     }
 }
 
+/// A column that none of so many records has is likely to be misspelt.
+pub(crate) const FIRST_RECORDS: u64 = 100;
+
 /// The values that are read beside the texts of a source.
 #[derive(Debug)]
 pub(crate) struct Carried {
@@ -83,6 +86,8 @@ pub(crate) struct Carried {
     columns: Arc<[String]>,
     /// Whether some record had each of them.
     seen: Box<[AtomicBool]>,
+    /// How many of the first records were looked at.
+    records: AtomicU64,
     /// How many values of each column came along as null for want of a type.
     nulls: Box<[AtomicU64]>,
     /// `where`, but that of a table: it filters its rows itself.
@@ -98,7 +103,8 @@ impl Carried {
         let names: Arc<[String]> = config.columns.iter().chain(used).cloned().collect();
         let seen = names.iter().map(|_| AtomicBool::new(false)).collect();
         let nulls = config.columns.iter().map(|_| AtomicU64::new(0)).collect();
-        Ok(Self { names, columns: config.columns.as_slice().into(), seen, nulls, filter })
+        let (columns, records) = (config.columns.as_slice().into(), AtomicU64::new(0));
+        Ok(Self { names, columns, seen, records, nulls, filter })
     }
 
     pub(crate) fn names(&self) -> &Arc<[String]> {
@@ -113,8 +119,21 @@ impl Carried {
     /// The names that the filter looks at and no record had so far.
     pub(crate) fn unseen(&self) -> Vec<&str> {
         let used: Vec<&String> = self.filter.iter().flat_map(Filter::names).collect();
+        self.lacking(|name| used.contains(&name))
+    }
+
+    /// Counts a record. With the last of the first ones, returns the columns that come along and none of them had.
+    pub(crate) fn missed(&self) -> Vec<&str> {
+        let counts = self.records.load(Relaxed) < FIRST_RECORDS;
+        match counts && self.records.fetch_add(1, Relaxed) + 1 == FIRST_RECORDS {
+            true => self.lacking(|name| self.columns.contains(name)),
+            false => Vec::new(),
+        }
+    }
+
+    fn lacking(&self, is_wanted: impl Fn(&String) -> bool) -> Vec<&str> {
         let unseen = self.names.iter().zip(&self.seen).filter(|(_, seen)| !seen.load(Relaxed));
-        unseen.map(|(name, _)| name).filter(|name| used.contains(name)).map(String::as_str).collect()
+        unseen.map(|(name, _)| name).filter(|name| is_wanted(name)).map(String::as_str).collect()
     }
 
     /// The columns of a record of the file at `path`, or `None` if the filter leaves it out. A value that the record does

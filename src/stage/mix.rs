@@ -4,7 +4,6 @@
 //! global order, so every rank knows it without asking. A source that has ended leaves its rows to the
 //! others, at random by their shares. The lane ends with the last source that has a share, now or later.
 
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -43,15 +42,6 @@ struct Channel<S> {
     count: u64,
     at: LaneCursor,
     left_behind: LeftBehind,
-}
-
-impl<S> fmt::Debug for Mix<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mix")
-            .field("row", &self.row)
-            .field("is_wrapped", &self.is_wrapped)
-            .finish_non_exhaustive()
-    }
 }
 
 impl<S> Mix<S>

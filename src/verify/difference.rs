@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::excerpt::first;
+
 /// How many documents of a row are named.
 const NAMED: usize = 4;
 
@@ -137,9 +139,8 @@ impl Difference {
 }
 
 fn names(list: &[String]) -> String {
-    match list.len().saturating_sub(NAMED) {
-        _ if list.is_empty() => "no document".to_owned(),
-        0 => list.join(", "),
-        more => format!("{} and {more} more", list[..NAMED].join(", ")),
+    match list {
+        [] => "no document".to_owned(),
+        list => first(list.iter().cloned(), NAMED),
     }
 }

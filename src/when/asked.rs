@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 
 use crate::error::{Error, Result, Unit};
-use crate::source::{Fate, Holdout, Named, Source, listed};
+use crate::excerpt::listed;
+use crate::source::{Fate, Holdout, Named, Source};
 
 /// How alike a path must be to be named instead of one that is not there.
 const ALIKE: f64 = 0.8;

@@ -1,7 +1,9 @@
 //! The laws that files of every kind keep, as parts of the properties over each kind.
 
+use std::collections::{HashMap, HashSet};
+
 use millstream::source::Lane;
-use millstream::{LaneCursor, Source};
+use millstream::{LaneCursor, Meter, Source};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -45,5 +47,41 @@ pub(crate) async fn cursors_resume_exactly(
             }
         }
     }
+    Ok(())
+}
+
+/// The documents of a corpus, by file and byte: the line, if it is to be compared, and the text, unless it is skipped.
+pub(crate) type Wanted = HashMap<(u32, u64), (Option<u64>, Option<String>)>;
+
+/// In each epoch, one of the lanes delivers each document, or it is counted as skipped.
+pub(crate) async fn each_comes_once_an_epoch_or_is_skipped(
+    source: Source,
+    lane: Lane,
+    wanted: &Wanted,
+) -> Result<(), TestCaseError> {
+    let meter = Meter::new("source");
+    let source = source.with_meter(meter.clone());
+    let epochs = lane.epochs.expect("some");
+    let mut delivered = HashSet::new();
+    for lane in lanes(lane) {
+        let mut before = LaneCursor::default();
+        for seen in all(source.lane(lane, &LaneCursor::default())).await {
+            let (place, epoch) = ((seen.position.file, seen.position.byte), seen.cursor.epoch);
+            let (line, text) = wanted.get(&place).cloned().unwrap_or_default();
+            prop_assert_eq!(text, Some(seen.text), "at {:?}", place);
+            if line.is_some() {
+                prop_assert_eq!(source.files().line(seen.position).ok(), line, "at {:?}", place);
+            }
+            prop_assert!(epoch < epochs && delivered.insert((epoch, place)), "twice at {:?}", place);
+            prop_assert_eq!(seen.cursor.documents, before.documents + 1);
+            prop_assert!(epoch >= before.epoch);
+            before = seen.cursor;
+        }
+    }
+    let skipped = wanted.values().filter(|(_, text)| text.is_none()).count() as u64;
+    let documents = epochs * (wanted.len() as u64 - skipped);
+    prop_assert_eq!(delivered.len() as u64, documents);
+    let meter = meter.snapshot();
+    prop_assert_eq!((meter.documents, meter.skipped), (documents, epochs * skipped));
     Ok(())
 }

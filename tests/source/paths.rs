@@ -50,6 +50,11 @@ fn a_name_that_is_no_utf8_is_read() {
     }
     assert_eq!(found(&corpus, &["*/*.txt"]).0, ["one", "two"]);
     assert_eq!(found(&corpus, &["a/*/d.txt"]).0, ["three"]);
+    // Names that differ only there are different files.
+    let summary = || run(Source::open(&[source(&corpus, &["a/*.txt"])])).expect("a source").summary();
+    let was = summary();
+    fs::rename(&odd, odd.with_file_name(OsStr::from_bytes(b"c\xfd.txt"))).expect("renamed");
+    assert_ne!(summary(), was);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use super::expression::{Expression, Operand, Step};
 use super::scalar::{Binary, Scalar};
 use super::time::Clock;
-use crate::source::excerpt::excerpt;
+use crate::excerpt::excerpt;
 
 /// What the values of a column or an expression are, where they are not null.
 #[derive(Clone, Debug, PartialEq)]

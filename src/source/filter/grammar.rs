@@ -11,7 +11,7 @@ use winnow::token::{any, one_of, rest, take_till, take_until, take_while};
 
 use super::expression::{Expression, Operand, Step};
 use super::scalar::{Binary, Scalar};
-use crate::source::excerpt::excerpt;
+use crate::excerpt::excerpt;
 
 #[cfg(test)]
 mod tests;

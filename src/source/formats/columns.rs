@@ -2,6 +2,7 @@
 //!
 //! A place is the number of a row in its file, from 0.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use super::decode::share;
 use super::wanted::{Object, TOO_LONG, Wanted, columns_of, no_column, outermost};
 use crate::config::{SampleConfig, SourceConfig};
 use crate::error::{Error, Result, panic_message};
+use crate::excerpt::{excerpt, listed};
 use crate::source::carried::{FieldValue, Metadata, parse_filter};
-use crate::source::excerpt::{excerpt, listed};
 use crate::source::filter::Scalar;
 use crate::source::problem::Problem;
 use crate::source::window::Window;
@@ -191,6 +192,29 @@ impl Cells {
         }
         Ok(())
     }
+}
+
+/// The problem of rows that cannot be decoded.
+fn unreadable(what: &str) -> Problem {
+    match what.to_lowercase().replace('-', "").contains("utf8") {
+        true => Problem::new(
+            0,
+            what,
+            "mend the values that are not UTF-8, or store the column as binary: then each of them is skipped alone",
+        ),
+        false => Problem::damage(what),
+    }
+}
+
+/// Refuses rows, as far as the window has room: each counts as a document. Returns the first that is left.
+fn refuse(rows: Range<u64>, problem: &Problem, window: &mut Window) -> u64 {
+    for row in rows.clone() {
+        if window.is_full() {
+            return row;
+        }
+        window.refuse_record(row, row + 1, problem.clone());
+    }
+    rows.end
 }
 
 impl Rows {

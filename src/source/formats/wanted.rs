@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::de::IgnoredAny;
 
 use crate::config::SourceConfig;
+use crate::excerpt::listed;
 use crate::render::Renderer;
-use crate::source::excerpt::listed;
 use crate::source::problem::Problem;
 
 /// What of a record is its document.
@@ -106,16 +106,6 @@ pub(super) fn write_text(text: &str, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_column_with_the_whole_name_comes_first() {
-        let find = |there: &[&str], names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            columns_of(&names, |name| there.iter().position(|column| *column == name))
-        };
-        assert_eq!(find(&["a", "b", "a.b"], &["a.b", "b", "c"]), [2, 1]);
-        assert_eq!(find(&["b", "a"], &["a.b", "a.c"]), [1]);
-    }
 
     #[test]
     fn an_object_is_json() {

@@ -16,7 +16,7 @@ use crate::order::uniform;
 use crate::render::Outcome;
 use crate::render::Renderer;
 use crate::segment::Boundary;
-use crate::source::carried::Metadata;
+use crate::source::carried::{FIRST_RECORDS, Metadata};
 use crate::source::catalog::corpus::Corpus;
 use crate::source::catalog::holdout::{Holdout, digest};
 use crate::source::formats::{SourceFormat, decode};
@@ -179,7 +179,16 @@ impl Grouper {
             None => texts.values(bytes, place.format)?,
         };
         let path = self.corpus.files.path(place.split.file);
-        place.format.carried.columns(values, path, |nth, what| self.note_null(place, nth, what))
+        let carried = &place.format.carried;
+        let columns = carried.columns(values, path, |nth, what| self.note_null(place, nth, what))?;
+        if self.logs {
+            for name in carried.missed() {
+                let path = path.display();
+                tracing::warn!(%path, column = %name, "none of the first {FIRST_RECORDS} records has the column {name:?}: it is \
+                    null in batches; correct the name in columns, unless later records have it");
+            }
+        }
+        Ok(columns)
     }
 
     /// Says that a value of column `nth` came along as null. Many may, so only the first of each column is a warning.
@@ -271,6 +280,9 @@ impl Grouper {
     /// Skips a bad document, or fails if no more may be skipped.
     fn refuse(&self, place: &FoundFrame<'_>, problem: Problem, skipped: u64) -> Result<(), Error> {
         let Problem { offset, stored, what, remedy } = problem;
+        let unit = self.corpus.files.unit(place.split.file);
+        // Within a row or a record of another kind there are no places.
+        let offset = if unit == Unit::Byte { offset } else { 0 };
         let byte = stored.unwrap_or(place.framed.frame.start.byte + offset as u64);
         let on_error = place.format.on_error;
         if skipped < on_error.most() {
@@ -281,7 +293,7 @@ impl Grouper {
         let (path, line) = self.place(place, offset);
         let unit = match stored {
             Some(_) => Unit::Byte,
-            None => self.corpus.files[place.split.file as usize].unit,
+            None => unit,
         };
         Err(Error::Document { path: path.to_owned(), line, unit, byte, problem, remedy })
     }

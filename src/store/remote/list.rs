@@ -13,6 +13,7 @@ use super::odd_keys::odd_key;
 use super::stores::{Stores, location};
 use super::url::Url;
 use crate::error::{Error, Result};
+use crate::excerpt::first;
 use crate::files::File;
 use crate::location::{GLOB_RULES, Location};
 use crate::tasks::Task;
@@ -126,15 +127,9 @@ async fn glob(key: &str, pattern: &str, url: &Url<'_>, client: &dyn ObjectStore)
 
 /// The error for a pattern that matches none of the files and directories that are there.
 fn matches_none(key: &str, pattern: &str, there: &[String]) -> Error {
-    let more = match there.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let named: Vec<String> = there.iter().take(NAMED).map(|name| format!("{name:?}")).collect();
-    let problem = format!(
-        "no file matches {pattern:?}; there are {}{more}: set {key} to the corpus's files among them",
-        named.join(", ")
-    );
+    let named = first(there.iter().map(|name| format!("{name:?}")), NAMED);
+    let problem =
+        format!("no file matches {pattern:?}; there are {named}: set {key} to the corpus's files among them");
     Error::Corpus { problem }
 }
 

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::odd_keys::unescaped;
+use crate::excerpt::cut;
 
 /// The most characters that are shown.
 const MOST: usize = 200;
@@ -22,11 +23,7 @@ pub(super) fn said(body: &[u8]) -> String {
     let is_markup = text.trim_start().starts_with('<');
     let message = message.unwrap_or_else(|| if is_markup { String::new() } else { text.into_owned() });
     let words: Vec<&str> = message.split_whitespace().collect();
-    let words = words.join(" ");
-    match words.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", &words[..end]),
-        None => words,
-    }
+    cut(&words.join(" "), MOST).into_owned()
 }
 
 /// The message of an object such as `{"error": {"message": "…"}}`.

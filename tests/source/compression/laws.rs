@@ -1,18 +1,13 @@
 //! The laws: a compressed file is read as its text would be.
 
-use std::sync::Arc;
-
-use futures::TryStreamExt;
-use millstream::config::{Config, DocumentKind, OnError, Oversize, SourceConfig, SourceKind};
+use millstream::LaneCursor;
+use millstream::config::{DocumentKind, OnError, Oversize, SourceConfig, SourceKind};
 use millstream::source::Lane;
-use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, LaneCursor, Loader, Meter};
 use proptest::prelude::*;
 
 use crate::corpus::{Corpus, Seen, all, bound, naive, open, run, texts};
 use crate::laws;
 use crate::packed::{Packing, cuts, packing, text};
-use crate::support::runtime::block_on;
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -74,9 +69,9 @@ impl Case {
         }
     }
 
-    fn lanes(&self) -> impl Iterator<Item = Lane> {
+    fn lane(&self) -> Lane {
         let (lanes, seed, epochs) = (self.lanes, self.seed, Some(2));
-        laws::lanes(Lane { lanes, seed, epochs, shuffle_splits: true, ..Lane::default() })
+        Lane { lanes, seed, epochs, shuffle_splits: true, ..Lane::default() }
     }
 
     fn is_empty(&self) -> bool {
@@ -116,8 +111,8 @@ proptest! {
         let (packed, _) = case.corpora();
         run(async {
             let source = open(&case.config(&packed)).await;
-            laws::reads_of_any_size_deliver_the_same(&source, case.lanes(), case.slab).await?;
-            laws::cursors_resume_exactly(&source.with_slab_bytes(case.slab), case.lanes(), 1).await
+            laws::reads_of_any_size_deliver_the_same(&source, laws::lanes(case.lane()), case.slab).await?;
+            laws::cursors_resume_exactly(&source.with_slab_bytes(case.slab), laws::lanes(case.lane()), 1).await
         })?;
     }
 
@@ -126,28 +121,14 @@ proptest! {
         let (packed, _) = case.corpora();
         run(async {
             let config = case.config(&packed);
-            let meter = Meter::new("source");
-            let source = open(&config).await.with_meter(meter.clone()).with_slab_bytes(case.slab);
-            let mut expected = Vec::new();
-            let mut skipped = 0;
-            for (file, (text, ..)) in case.files.iter().enumerate() {
+            let mut wanted = laws::Wanted::new();
+            for (number, (text, ..)) in (0..).zip(&case.files) {
                 for document in naive(&config, text) {
-                    skipped += u64::from(document.text.is_none());
-                    expected.extend(document.text.map(|text| (file as u32, document.byte, text)));
+                    wanted.insert((number, document.byte), (None, document.text));
                 }
             }
-            let mut seen = Vec::new();
-            for lane in case.lanes() {
-                seen.extend(all(source.lane(lane, &LaneCursor::default())).await);
-            }
-            for epoch in 0..2 {
-                let of = seen.iter().filter(|seen| seen.cursor.epoch == epoch);
-                let mut of: Vec<_> = of.map(|s| (s.position.file, s.position.byte, s.text.clone())).collect();
-                of.sort_unstable();
-                prop_assert_eq!(&of, &expected);
-            }
-            prop_assert_eq!(meter.snapshot().skipped, 2 * skipped);
-            Ok(())
+            let source = open(&config).await.with_slab_bytes(case.slab);
+            laws::each_comes_once_an_epoch_or_is_skipped(source, case.lane(), &wanted).await
         })?;
     }
 
@@ -174,28 +155,5 @@ proptest! {
             }
             Ok(())
         })?;
-    }
-
-    #[test]
-    fn batches_are_those_of_the_text(files in prop::collection::vec("([a-zé]{1,30}\n){1,20}", 1..4), packing in packing(), cuts in cuts()) {
-        let packed = files.iter().map(|text| packing.pack(text.as_bytes(), &cuts).bytes);
-        let packed = Corpus::new(packed.enumerate().map(|(name, bytes)| (name.to_string(), bytes)));
-        let plain = Corpus::new(files.iter().enumerate().map(|(name, text)| (name.to_string(), text)));
-        let rows = |corpus: &Corpus| {
-            // Where a file is cut, and so the order, depends on whether it is compressed.
-            let source = SourceConfig { split: Some(bound(1 << 20)), ..corpus.lines() };
-            let mut config = Config { sources: vec![source], ..Config::default() };
-            config.pipeline.lanes = 1.into();
-            config.pipeline.shuffle_splits = false;
-            config.pipeline.seq_len = 16;
-            config.pipeline.epochs = Some(2);
-            config.pipeline.batch_size = 3;
-            block_on(async {
-                let loader = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer)).open().await;
-                let batches: Vec<Batch> = loader.expect("opened").try_collect().await.expect("no errors");
-                batches.iter().map(|batch| batch.digest().to_string()).collect::<Vec<_>>()
-            })
-        };
-        prop_assert_eq!(rows(&packed), rows(&plain));
     }
 }

@@ -1,12 +1,11 @@
 //! A format of the program's own, added from outside the crate, keeps the laws of the others.
 
-use std::collections::HashMap;
 use std::io::{self, ErrorKind, Write};
 
 use futures::TryStreamExt;
 use millstream::config::{CustomFormat, OnError, Oversize, SourceConfig};
 use millstream::source::{Lane, RecordFile, RecordFormat, RecordReader, RecordText};
-use millstream::{Batch, Config, Error, LaneCursor, Loader, Meter, Source};
+use millstream::{Batch, Config, Error, LaneCursor, Loader, Source};
 use proptest::prelude::*;
 
 use crate::corpus::{Corpus, all, bound, drain, open, run, texts};
@@ -130,21 +129,21 @@ impl Case {
         }
     }
 
-    /// The records that are not empty, by file and byte: their texts, or nothing if they are skipped.
-    fn expected(&self) -> HashMap<(u32, u64), Option<&str>> {
-        let mut expected = HashMap::new();
+    /// The records that are not empty.
+    fn wanted(&self) -> laws::Wanted {
+        let mut wanted = laws::Wanted::new();
         for (number, Written { records, .. }) in (0..).zip(&self.files) {
             let mut byte = HEAD.len() as u64;
             for record in records {
                 let is_bad = record.starts_with(b"!") || record.len() > self.max;
                 let text = std::str::from_utf8(record).ok().filter(|_| !is_bad);
                 if !record.is_empty() {
-                    expected.insert((number, byte), text);
+                    wanted.insert((number, byte), (None, text.map(str::to_owned)));
                 }
                 byte += record.len() as u64 + 1;
             }
         }
-        expected
+        wanted
     }
 }
 
@@ -171,24 +170,10 @@ proptest! {
 
     #[test]
     fn every_record_is_delivered_once_an_epoch_or_skipped(case in case()) {
-        let (corpus, expected) = (case.corpus(), case.expected());
+        let corpus = case.corpus();
         run(async {
-            let meter = Meter::new("source");
-            let source = open(&case.config(&corpus)).await.with_meter(meter.clone()).with_slab_bytes(case.slab);
-            let epochs = case.lane.epochs.expect("some");
-            let mut delivered: HashMap<(u32, u64), u64> = HashMap::new();
-            for lane in laws::lanes(case.lane) {
-                for seen in all(source.lane(lane, &LaneCursor::default())).await {
-                    let place = (seen.position.file, seen.position.byte);
-                    prop_assert_eq!(expected.get(&place).copied(), Some(Some(seen.text.as_str())), "at {:?}", place);
-                    *delivered.entry(place).or_default() += 1;
-                }
-            }
-            let skipped = expected.values().filter(|text| text.is_none()).count();
-            prop_assert_eq!(delivered.len() + skipped, expected.len());
-            prop_assert!(delivered.values().all(|&times| times == epochs));
-            prop_assert_eq!(meter.snapshot().skipped, skipped as u64 * epochs);
-            Ok(())
+            let source = open(&case.config(&corpus)).await.with_slab_bytes(case.slab);
+            laws::each_comes_once_an_epoch_or_is_skipped(source, case.lane, &case.wanted()).await
         })?;
     }
 }

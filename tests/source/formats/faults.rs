@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use millstream::config::{OnError, SourceConfig};
+use millstream::meter::Meter;
 use millstream::{Error, LaneCursor, Source};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -195,10 +196,7 @@ fn damage_is_told_with_its_place() {
         let (seen, error) = read("snappy.parquet", &file, OnError::Fail).await;
         assert!(seen.is_empty());
         let error = error.expect("an error").to_string();
-        assert!(
-            error.contains("snappy.parquet (row 0): its row group cannot be read from here on"),
-            "{error}"
-        );
+        assert!(error.contains("snappy.parquet (row 0): its row group cannot be read here"), "{error}");
 
         let file = bytes("gnu.tar");
         let (_, error) = read("gnu.tar", &file[..9000], OnError::Fail).await;
@@ -207,8 +205,8 @@ fn damage_is_told_with_its_place() {
     });
 }
 
-/// One row group of 4,000 rows in short pages, of which one is damaged.
-fn damaged_table() -> Vec<u8> {
+/// One row group of 4,000 rows in short pages, of which one has wrong lengths, or one value that is not UTF-8.
+fn damaged_table(is_utf8: bool) -> Vec<u8> {
     let text = |row: u32| format!("{row:04} {}", "x".repeat(100));
     let column: ArrayRef = Arc::new(StringArray::from_iter_values((0..4000).map(text)));
     let batch = RecordBatch::try_from_iter([("text", column)]).expect("a batch");
@@ -223,16 +221,22 @@ fn damaged_table() -> Vec<u8> {
     writer.write(&batch).expect("rows");
     writer.close().expect("a file");
     let row = file.windows(5).position(|bytes| bytes == b"2800 ").expect("a row");
-    // The lengths of the row and of those behind it.
-    (row - 4..row + 1000).step_by(109).for_each(|at| file[at..at + 4].fill(0xff));
+    match is_utf8 {
+        // The lengths of the row and of those behind it.
+        true => (row - 4..row + 1000).step_by(109).for_each(|at| file[at..at + 4].fill(0xff)),
+        false => file[row] = 0xff,
+    }
     file
 }
 
 #[test]
-fn a_damaged_page_takes_the_same_rows_wherever_reading_begins() {
-    let corpus = Corpus::new([("a.parquet", damaged_table())]);
+fn a_damaged_page_takes_the_same_rows_wherever_reading_begins_and_each_of_them_counts() {
     let config = config("snappy.parquet");
-    for on_error in [OnError::Fail, OnError::Skip(u64::MAX)] {
+    for (is_utf8, on_error) in [true, false]
+        .into_iter()
+        .flat_map(|is_utf8| [OnError::Fail, OnError::Skip(u64::MAX)].map(|on_error| (is_utf8, on_error)))
+    {
+        let corpus = Corpus::new([("a.parquet", damaged_table(is_utf8))]);
         let config = SourceConfig { paths: vec![corpus.path("*")], on_error, ..config.clone() };
         run(async {
             let start = LaneCursor::default();
@@ -240,6 +244,20 @@ fn a_damaged_page_takes_the_same_rows_wherever_reading_begins() {
             let (whole, error) = drain(source.documents(&start)).await;
             assert!((1000..4000).contains(&whole.len()), "{}", whole.len());
             assert_eq!(error.is_some(), on_error == OnError::Fail);
+            match error {
+                Some(error) => assert_eq!(error.to_string().contains("store the column as binary"), !is_utf8),
+                None => {
+                    let meter = Meter::new("source");
+                    all(source.clone().with_meter(meter.clone()).documents(&start)).await;
+                    let meter = meter.snapshot();
+                    assert_eq!(
+                        (meter.documents, meter.documents + meter.skipped),
+                        (whole.len() as u64, 4000)
+                    );
+                    // Behind the rows that are lost the others come.
+                    assert!(whole.last().is_some_and(|last| last.text.starts_with("3999 ")));
+                }
+            }
             for slab in [500, 5_000, 40_000] {
                 let short = source.clone().with_slab_bytes(slab);
                 assert_eq!(drain(short.documents(&start)).await.0, whole, "slabs of {slab} bytes");

@@ -1,7 +1,5 @@
 //! The laws of the source, over generated corpora and configs.
 
-use std::collections::HashMap;
-
 use millstream::config::{DocumentKind, OnError, Oversize, SampleConfig, SourceConfig};
 use millstream::source::{Holdout, Lane, Side};
 use millstream::{LaneCursor, Meter};
@@ -160,53 +158,15 @@ proptest! {
         let corpus = Corpus::new(case.files.clone());
         run(async {
             let config = case.config(&corpus);
-            let meter = Meter::new("source");
-            let source = open(&config).await.with_meter(meter.clone()).with_slab_bytes(case.slab);
-            let epochs = case.lane.epochs.expect("some");
-            let mut wanted: HashMap<(u32, u64), (u64, Option<String>)> = HashMap::new();
-            for (number, file) in source.files().iter().enumerate() {
+            let source = open(&config).await.with_slab_bytes(case.slab);
+            let mut wanted = laws::Wanted::new();
+            for (number, file) in (0..).zip(source.files().iter()) {
                 let bytes = std::fs::read(file.path()).expect("read");
                 for Expected { line, byte, text } in naive(&config, &bytes) {
-                    wanted.insert((number as u32, byte), (line, text));
+                    wanted.insert((number, byte), (Some(line), text));
                 }
             }
-            let mut delivered: HashMap<(u32, u64), u64> = HashMap::new();
-            for lane in laws::lanes(case.lane) {
-                let mut before = LaneCursor::default();
-                for seen in all(source.lane(lane, &LaneCursor::default())).await {
-                    let key = (seen.position.file, seen.position.byte);
-                    let line = source.files().line(seen.position).expect("counted");
-                    let expected = Some((line, Some(seen.text)));
-                    prop_assert_eq!(wanted.get(&key).cloned(), expected, "at {:?}", seen.position);
-                    *delivered.entry(key).or_default() += 1;
-                    prop_assert_eq!(seen.cursor.documents, before.documents + 1);
-                    prop_assert!(seen.cursor.epoch >= before.epoch);
-                    before = seen.cursor;
-                }
-            }
-            let skipped = wanted.values().filter(|(_, text)| text.is_none()).count() as u64;
-            prop_assert_eq!(delivered.len() as u64 + skipped, wanted.len() as u64);
-            prop_assert!(delivered.values().all(|&times| times == epochs));
-            prop_assert_eq!(meter.snapshot().skipped, skipped * epochs);
-            prop_assert_eq!(meter.snapshot().documents, delivered.len() as u64 * epochs);
-            Ok(())
-        })?;
-    }
-
-    #[test]
-    fn a_position_leads_to_the_text(case in case()) {
-        prop_assume!(!case.is_json);
-        let corpus = Corpus::new(case.files.clone());
-        run(async {
-            let source = open(&case.config(&corpus)).await.with_slab_bytes(case.slab);
-            for seen in all(source.documents(&LaneCursor::default())).await {
-                let file = std::fs::read(source.files().path(seen.position.file)).expect("read");
-                let (before, rest) = file.split_at(seen.position.byte as usize);
-                prop_assert!(rest.starts_with(seen.text.as_bytes()));
-                let line = before.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
-                prop_assert_eq!(source.files().line(seen.position).expect("counted"), line);
-            }
-            Ok(())
+            laws::each_comes_once_an_epoch_or_is_skipped(source, case.lane, &wanted).await
         })?;
     }
 

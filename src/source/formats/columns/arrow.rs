@@ -19,7 +19,7 @@ use super::messages::{
     start, unpacked,
 };
 use super::parts::{cut_evenly, most_parts, parts, scaled};
-use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text};
+use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text, refuse, unreadable};
 use crate::error::Result;
 use crate::source::cuts::Cuts;
 use crate::source::formats::footers::Footers;
@@ -399,9 +399,12 @@ impl Records for ArrowTable {
                 match Unread::split(self.decode(number))? {
                     Ok(rows) => self.open = Some((number, rows)),
                     Err(Problem { what, .. }) => {
-                        let what = format!("the record batch cannot be read: {what}");
-                        window.refuse_record(row, last, Problem::damage_at(block.offset() as u64, what));
-                        row = last;
+                        let problem = unreadable(&format!("the record batch cannot be read: {what}"));
+                        let problem = Problem { stored: Some(block.offset() as u64), ..problem };
+                        row = refuse(row..last.min(end), &problem, window);
+                        if window.is_full() {
+                            return Ok(Stop::At(row));
+                        }
                         continue;
                     }
                 }

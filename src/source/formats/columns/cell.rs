@@ -11,7 +11,7 @@ use arrow_array::types::{
 };
 use arrow_schema::{DataType, TimeUnit};
 
-use crate::source::excerpt::excerpt;
+use crate::excerpt::excerpt;
 use crate::source::filter::{Clock, Kind, Scalar, Time};
 
 /// The kind of a column's values.

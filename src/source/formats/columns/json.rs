@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 
 use super::cell::cell;
 use super::value::{decimal, utf8, written};
-use crate::source::excerpt::excerpt;
+use crate::excerpt::excerpt;
 use crate::source::filter::Scalar;
 use crate::source::formats::wanted::write_text;
 

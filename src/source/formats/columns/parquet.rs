@@ -22,7 +22,7 @@ use parquet::schema::types::SchemaDescriptor;
 
 use super::page::{HEAD_BYTES, PageSize};
 use super::parts::{cut_evenly, most_parts, parts, scaled};
-use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text};
+use super::{Columns, MOST_BATCHES, Rows, guarded, names_of_text, refuse, unreadable};
 use crate::error::{Error, Result};
 use crate::source::cuts::Cuts;
 use crate::source::formats::footers::Footers;
@@ -352,6 +352,23 @@ impl Footer {
         columns.map(|column| FirstPages::of_column(column, file)).fold(FirstPages::default(), FirstPages::and)
     }
 
+    /// How many rows of a row group are decoded at once.
+    fn batch_rows(&self, group: usize) -> u64 {
+        let described = self.metadata.metadata().row_group(group);
+        let bytes: i64 = wanted(described, &self.mask).map(|column| column.uncompressed_size().max(0)).sum();
+        let rows = self.firsts[group + 1] - self.firsts[group];
+        let row_bytes = (bytes as u64 / rows.max(1)).max(1);
+        (BATCH_BYTES / row_bytes).clamp(1, WINDOW_DOCUMENTS as u64)
+    }
+
+    /// The rows that are decoded together with this one.
+    fn batch(&self, row: u64) -> Range<u64> {
+        let group = self.group(row);
+        let (begin, rows) = (self.firsts[group], self.batch_rows(group));
+        let start = begin + (row - begin) / rows * rows;
+        start..(start + rows).min(self.firsts[group + 1])
+    }
+
     /// How much memory the footer takes for each of the file's `splits` that may be open at once, in bytes.
     fn held(&self, splits: u64, split_size: &SplitSize) -> u64 {
         let open = (MOST_OPEN / split_size.files.max(1)).clamp(1, splits);
@@ -378,31 +395,18 @@ impl ParquetTable {
     /// wherever reading begins, so that damage always costs the same rows.
     fn open_at(&self, row: u64) -> Result<Open, String> {
         let footer = &*self.footer;
-        let group = footer.group(row);
-        let described = footer.metadata.metadata().row_group(group);
-        let bytes: i64 =
-            wanted(described, &footer.mask).map(|column| column.uncompressed_size().max(0)).sum();
-        let rows_of_group = footer.firsts[group + 1] - footer.firsts[group];
-        let row_bytes = (bytes as u64 / rows_of_group.max(1)).max(1);
-        let batch = (BATCH_BYTES / row_bytes).clamp(1, WINDOW_DOCUMENTS as u64);
+        let (group, batch) = (footer.group(row), footer.batch(row));
         let builder =
             ParquetRecordBatchReaderBuilder::new_with_metadata(self.chunks.clone(), footer.metadata.clone());
-        let begin = footer.firsts[group];
-        let skipped = (row - begin) / batch * batch;
+        let (begin, end) = (footer.firsts[group], footer.firsts[group + 1]);
         let reader = builder
             .with_row_groups(vec![group])
             .with_projection(footer.mask.clone())
-            .with_batch_size(batch as usize)
-            .with_offset(usize::try_from(skipped).map_err(|e| e.to_string())?)
+            .with_batch_size(footer.batch_rows(group) as usize)
+            .with_offset(usize::try_from(batch.start - begin).map_err(|e| e.to_string())?)
             .build()
             .map_err(|e| e.to_string())?;
-        Ok(Open {
-            reader,
-            batches: VecDeque::new(),
-            decoded: begin + skipped,
-            begin,
-            end: footer.firsts[group + 1],
-        })
+        Ok(Open { reader, batches: VecDeque::new(), decoded: batch.start, begin, end })
     }
 
     /// Decoded rows that have row `row`, and the number of the first of them.
@@ -452,9 +456,13 @@ impl Records for ParquetTable {
                     if let Some(failure) = self.chunks.failure() {
                         return Err(failure);
                     }
-                    let what = format!("its row group cannot be read from here on: {what}");
-                    window.refuse_record(row, row, Problem::damage(what));
-                    return Ok(Stop::End);
+                    let behind = self.footer.batch(row).end.min(end);
+                    let problem = unreadable(&format!("its row group cannot be read here: {what}"));
+                    row = refuse(row..behind, &problem, window);
+                    if window.is_full() {
+                        return Ok(self.stop(row, wanted));
+                    }
+                    continue;
                 }
             };
             while row < end.min(first + rows.len() as u64) {

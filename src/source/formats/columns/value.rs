@@ -7,7 +7,7 @@ use arrow_schema::DataType;
 
 use super::cell::cell;
 use crate::document::ColumnValue;
-use crate::source::excerpt::excerpt;
+use crate::excerpt::excerpt;
 use crate::source::filter::{Scalar, Time};
 
 /// The value in a row, or what it holds that is none. Times and decimal numbers are text.

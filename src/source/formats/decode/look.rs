@@ -10,8 +10,8 @@ use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor
 use serde_json::value::RawValue;
 
 use crate::document::ColumnValue;
+use crate::excerpt::excerpt;
 use crate::source::carried::FieldValue;
-use crate::source::excerpt::excerpt;
 use crate::source::json_path::FieldPath;
 
 pub(super) const LIST: FieldValue = FieldValue::Other(Cow::Borrowed("a list"));

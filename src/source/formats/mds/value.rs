@@ -1,8 +1,8 @@
 //! Values in the encodings of MDS.
 
 use crate::document::ColumnValue;
+use crate::excerpt::excerpt;
 use crate::source::carried::FieldValue;
-use crate::source::excerpt::excerpt;
 
 const TEXTS: [&str; 5] = ["str", "bytes", "str_int", "str_float", "str_decimal"];
 const INTEGERS: [&str; 9] = ["int", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"];
