@@ -55,8 +55,6 @@ pub use resolved::{resolved, with_stored_tokenizer};
 pub use tokenizer::learn_tokenizer;
 pub(crate) use tokenizer::open as open_tokenizer_for;
 pub use tokenizer::open_tokenizer;
-#[doc(hidden)]
-pub use tokenizer::warn_of_template;
 
 /// A stream of batches, made ahead of need.
 ///
@@ -196,6 +194,11 @@ impl Loader {
     /// changed.
     pub fn listing(&self) -> Listing {
         self.source().listing(self.start.sources())
+    }
+
+    /// The config, with what was left to be chosen.
+    pub(crate) fn config(&self) -> &Config {
+        &self.chains.config
     }
 
     pub(crate) fn source(&self) -> &Source {

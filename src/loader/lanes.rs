@@ -20,8 +20,8 @@ const FEW_LANES: usize = 16;
 const TEXTS_A_LANE: u64 = 16;
 const ROWS_A_LANE: u64 = 16;
 
-/// Of a source with fewer stored bytes nobody expects that it fills lanes, unless the config splits it. Standard input has
-/// none.
+/// Of sources with fewer stored bytes together nobody expects that they fill lanes, unless the config splits them.
+/// Standard input has none.
 const TINY: u64 = 4 << 10;
 
 /// How many lanes there are: if they are `auto`, as many as every source has splits for, or as the cursor has.
@@ -77,7 +77,7 @@ fn most_lanes(config: &Config, source: &Source) -> usize {
                  pipeline.lanes if you have the memory",
             ),
         };
-        let is_tiny = (1..TINY).contains(&source.only(index).bytes()) && settings.split.is_none();
+        let is_tiny = (1..TINY).contains(&source.bytes()) && settings.split.is_none();
         if !source.logs() || is_tiny {
             continue;
         }

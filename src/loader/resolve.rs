@@ -84,6 +84,10 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
         Some(tokenizer) => tokenizer,
         None => tokenizer::open(&config, &source).await?,
     };
+    let encodes = documents.is_some() || source.texts(true).is_some();
+    if encodes && source.logs() && world.rank == 0 {
+        tokenizer::warn_of_template(&config.tokenizer, &*tokenizer);
+    }
     shards::check(&config, &source, &*tokenizer, !stages.documents.is_empty())?;
     let encoder = tokenizer::encoder(&config.tokenizer, &tokenizer)?;
     let encoder = match side {
@@ -110,5 +114,6 @@ fn held_out(mut config: Config) -> Config {
     (pipeline.epochs, pipeline.uneven, pipeline.last) = (Some(1), Uneven::Pad, Last::Short);
     (pipeline.shuffle_splits, pipeline.shuffle) = (true, ShuffleRule::Window);
     (pipeline.lanes, pipeline.window) = (1.into(), 1.into());
+    (pipeline.rank, pipeline.world) = (None, Some(1));
     config
 }

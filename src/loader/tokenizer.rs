@@ -82,7 +82,7 @@ pub(super) fn encoder(config: &TokenizerConfig, tokenizer: &Arc<dyn Tokenizer>) 
 
 /// Warns if the tokenizer's template puts tokens around a text that the config does not put around documents: a model
 /// that comes with the tokenizer has always seen them there.
-pub fn warn_of_template(config: &TokenizerConfig, tokenizer: &dyn Tokenizer) {
+pub(super) fn warn_of_template(config: &TokenizerConfig, tokenizer: &dyn Tokenizer) {
     let Some(json) = tokenizer.tokenizer_json() else { return };
     let Template { before, after } = Template::read(json.as_bytes());
     let (first, last) = (before.first(), after.last());

@@ -105,3 +105,22 @@ fn it_has_each_held_out_document_once_and_none_that_is_trained_on() {
     let starts = held_out.iter().flat_map(Batch::pieces).filter(|piece| piece.offset == 0).count();
     assert!(ids > 0 && starts >= documents(&held_out).len() && starts <= documents(&held_out).len() + 32);
 }
+
+#[test]
+fn each_of_several_ranks_reads_all_of_it_with_any_tokenizer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut config = config(directory.path());
+    let path = directory.path().join("tokenizer.json");
+    let learned = millstream::config::LearnConfig { vocab_size: 300, ..Default::default() };
+    let json = millstream::tokenizer::learn::learn(["a line of a file"], &learned, &["<|endoftext|>"]);
+    std::fs::write(&path, json.expect("a tokenizer")).expect("a file");
+    (config.tokenizer.path, config.tokenizer.eos) = (Some(path), Some("<|endoftext|>".to_owned()));
+    let held_out = |config: &Config| -> Vec<Batch> {
+        let builder = Loader::builder(config).with_held_out(true);
+        block_on(async { builder.open().await.expect("it opens").try_collect().await.expect("no errors") })
+    };
+    let alone = rows(&held_out(&config));
+    (config.pipeline.rank, config.pipeline.world) = (Some(1), Some(2));
+    assert!(!alone.is_empty());
+    assert_eq!(rows(&held_out(&config)), alone);
+}

@@ -4,9 +4,11 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
+use futures::StreamExt;
 use futures::future::{Either, select};
 
 use super::devices::{for_rank, for_whole_run};
+use super::proof::with_first_proved;
 use super::ready::ready;
 use super::session::Session;
 use crate::checkpoint::{Checkpoint, folder};
@@ -19,7 +21,7 @@ use crate::trainer::Trainer;
 use millstream::ask_hub_with;
 use millstream::error::{Error, Result};
 use millstream::files::Listing;
-use millstream::loader::{Loader, LoaderBuilder, explain, warn_of_template};
+use millstream::loader::{Loader, LoaderBuilder, explain};
 use millstream::tokenizer::Tokenizer;
 
 /// One rank of a run, before it begins.
@@ -86,7 +88,12 @@ impl Rank {
             true => held_out.clone().open().await.map(Some),
             false => Ok(None),
         };
-        Session::open(trainer, &config, &directory, watch, observer, held_out)?.run(loader, stop).await
+        let is_new = matches!(self.beginning, Beginning::New { .. });
+        let batches = match is_new && self.peers.is_first() {
+            true => with_first_proved(loader).await,
+            false => loader.boxed(),
+        };
+        Session::open(trainer, &config, &directory, watch, observer, held_out)?.run(batches, stop).await
     }
 
     /// Begins a run. The first rank makes the directory.
@@ -109,10 +116,7 @@ impl Rank {
         let builder = Loader::builder(&self.own(&config).data).with_tokenizer(self.tokenizer.clone());
         let loader = opened(builder, stop).await?;
         let directory = match self.peers.is_first() {
-            true => {
-                warn_of_template(&config.data.tokenizer, &*self.tokenizer);
-                RunDirectory::create(&config, tokenizer_json)?
-            }
+            true => RunDirectory::create(&config, tokenizer_json)?,
             false => RunDirectory::unclaimed(&config),
         };
         self.begun(config, trainer, loader, directory)
