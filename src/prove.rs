@@ -16,7 +16,7 @@
 //! # async fn example() -> millstream::Result<()> {
 //! let config = Config::load("chat.toml")?;
 //! let mut loader = Loader::open(&config).await?;
-//! let mut prover = Prover::open(&config, loader.tokenizer().clone()).await?;
+//! let mut prover = Prover::open(&loader).await?;
 //! for _ in 0..100 {
 //!     let Some(batch) = loader.next().await else { break };
 //!     if let Some(fault) = prover.check(&batch?).await? {
@@ -50,6 +50,7 @@ use serde::Serialize;
 use crate::batch::{Batch, Piece};
 use crate::config::{Config, PackRule, SpecialTokens, Truncate};
 use crate::error::{Error, Result};
+use crate::loader::Loader;
 use crate::source::{Origin, Source};
 use crate::tasks;
 use crate::tokenizer::Tokenizer;
@@ -117,6 +118,21 @@ pub struct Proof {
     pub kept: Kept,
 }
 
+impl Proof {
+    /// What is wrong with the turns as a whole: that none of the model's own ends with a token.
+    pub fn problem(&self) -> Option<String> {
+        (self.own_turns > 0 && self.unstopped_turns == self.own_turns).then(|| {
+            let turns = if self.own_turns == 1 { "turn" } else { "turns" };
+            format!(
+                "none of {} {turns} ends with a token that stops generation, so a model that learns from them does not \
+                 stop; name the token that the template ends turns with as tokenizer.eos or in chat.turn, or use a \
+                 template that writes one",
+                self.own_turns
+            )
+        })
+    }
+}
+
 /// Proves batch after batch.
 #[derive(Debug)]
 pub struct Prover {
@@ -149,13 +165,14 @@ struct Proving<'a> {
 }
 
 impl Prover {
-    /// Opens the records of a config, for the batches of its loader. `tokenizer` is the loader's.
+    /// Opens the records of a loader, for its batches.
     ///
     /// # Errors
     /// Those of opening a [`Source`], and of a task's template.
-    pub async fn open(config: &Config, tokenizer: Arc<dyn Tokenizer>) -> Result<Self> {
-        let source = Source::from_config(config).await?.quiet();
-        let special = added(&*tokenizer);
+    pub async fn open(loader: &Loader) -> Result<Self> {
+        let (config, source, tokenizer) =
+            (loader.config(), loader.source().clone().quiet(), loader.tokenizer());
+        let mut special = None;
         let mut sources = Vec::new();
         for (index, settings) in config.sources.iter().enumerate() {
             let settings = source.settings(index).unwrap_or(settings);
@@ -163,6 +180,7 @@ impl Prover {
                 sources.push(None);
                 continue;
             };
+            let special = special.get_or_insert_with(|| added(&**tokenizer));
             if settings.reads_nothing() && source.origin(index).shards().is_some() {
                 let problem = "these token shards were made of records in memory, which cannot be read again";
                 return Err(Error::config(format!("source.{index}.paths"), problem));
@@ -175,14 +193,14 @@ impl Prover {
                 }
                 _ => source.only(index),
             };
-            let ends = reader.ends(&config.tokenizer, &special);
+            let ends = reader.ends(&config.tokenizer, special);
             sources.push(Some(Records::new(source, reader, ends, settings.chat.truncate)));
         }
         let named = [&config.tokenizer.pad, &config.tokenizer.eos, &config.tokenizer.bos];
         let pad = named.into_iter().flatten().find_map(|token| tokenizer.id(token)).unwrap_or(0);
         Ok(Self {
-            special,
-            tokenizer,
+            special: special.unwrap_or_default(),
+            tokenizer: tokenizer.clone(),
             parses: config.tokenizer.special_tokens == SpecialTokens::Parse,
             renders_prompts: true,
             pad,

@@ -13,6 +13,9 @@ use crate::threads::lock;
 /// After how many conversations a role that `chat.learn` names should have occurred.
 const MANY: usize = 1000;
 
+/// How Python prints a list of parts.
+const LIST: &str = "[{'type': '";
+
 /// The records so far.
 #[derive(Debug)]
 pub(super) struct Seen {
@@ -30,6 +33,9 @@ struct State {
     is_learned: bool,
     /// Why the last record was left out.
     reason: Option<String>,
+    /// Whether some content was a list of parts, and whether it was said that the template does not take such.
+    has_parts: bool,
+    has_told: bool,
 }
 
 impl Seen {
@@ -44,6 +50,7 @@ impl Seen {
             if !state.roles.contains(&*about.role) {
                 state.roles.insert(about.role.to_string());
             }
+            state.has_parts |= !about.parts.is_empty();
         }
         if let Learn::Roles(named) = &self.learn
             && state.conversations == MANY
@@ -60,7 +67,18 @@ impl Seen {
         let mut state = lock(&self.state);
         for outcome in outcomes {
             match outcome {
-                Outcome::Text(_) => state.is_learned = true,
+                Outcome::Text(rendered) => {
+                    state.is_learned = true;
+                    if state.has_parts && !state.has_told && rendered.text.contains(LIST) {
+                        state.has_told = true;
+                        let key = format!("{}.chat.template", self.key);
+                        tracing::warn!(
+                            key,
+                            "the template writes a content that is a list of parts as Python prints it ({LIST}…), and the \
+                             model learns that; make such contents strings, or use a template that takes parts"
+                        );
+                    }
+                }
                 Outcome::LeftOut(_) if state.is_learned => {}
                 Outcome::LeftOut(reason) => state.reason = Some(reason.clone()),
             }

@@ -172,11 +172,34 @@ fn what_is_learned_from_is_proved_and_the_first_fault_has_its_place() {
     let unproved = run(&["inspect", &chats.config(), "--mask", "--set", blocks]);
     assert!(unproved.status.success());
     assert!(String::from_utf8_lossy(&unproved.stderr).contains("--check says which"));
+    // A run says so of its first batch.
+    let out = format!("train.out={:?}", chats.path("run"));
+    let small = ["train.steps=1", "model.layers=1", "model.d_model=8", "model.heads=1", "model.d_ff=8"];
+    let settings = [&small[..], &[out.as_str(), blocks.as_str()]].concat();
+    let settings = settings.into_iter().flat_map(|setting| ["--set", setting]).collect::<Vec<_>>();
+    let trained = run(&[&["train", chats.config().as_str()], &settings[..]].concat());
+    let said = String::from_utf8_lossy(&trained.stderr);
+    assert!(trained.status.success(), "{said}");
+    let warning =
+        said.lines().find(|line| line.contains("what is learned from has a fault, in the first batch"));
+    assert!(
+        warning.is_some_and(|line| line.contains(&place) && line.contains("is not learned from")),
+        "{said}"
+    );
 
     // Markers of another role need no proof.
     let turn = "source.0.chat.turn={begin=\"<|user|>\", end=\"<|endoftext|>\"}";
     let (_, error) = failure(&["inspect", &chats.config(), "--set", turn]);
     assert!(error.contains(&place) && error.contains("is not to be learned from"), "{error}");
+}
+
+#[test]
+fn contents_in_parts_that_a_template_prints_as_a_list_are_said() {
+    let chats =
+        Chats::new(TEMPLATE, &CHATS.replace("\"Four.\"", "[{\"type\": \"text\", \"text\": \"Four.\"}]"));
+    let shown = run(&["inspect", &chats.config()]);
+    let said = String::from_utf8_lossy(&shown.stderr);
+    assert!(shown.status.success() && said.contains("a list of parts as Python prints it"), "{said}");
 }
 
 #[test]

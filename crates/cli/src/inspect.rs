@@ -105,7 +105,7 @@ pub(super) async fn run(args: InspectArgs, json: bool) -> Result<()> {
         return Err(Error::config("--batch", problem));
     }
     let mut check = match args.mask {
-        true => Check::open(&config, &loader, first > 0, args.check).await?,
+        true => Check::open(&loader, first > 0, args.check).await?,
         false => Check::default(),
     };
     let mut shares = Shares::default();

@@ -21,6 +21,7 @@ use millstream::tokenizer::Tokenizer;
 
 mod clock;
 mod devices;
+mod proof;
 mod rank;
 mod ready;
 mod replicas;

@@ -6,7 +6,7 @@ use super::super::words::count;
 use super::super::{print_json, print_line, progress};
 use super::mask::Shares;
 use millstream::prove::{Borders, Proof, Prover};
-use millstream::{Batch, Config, Error, Loader, Result};
+use millstream::{Batch, Error, Loader, Result};
 
 /// A proof that may be asked for, or only give figures.
 #[derive(Debug, Default)]
@@ -25,14 +25,9 @@ struct Report<'a> {
 }
 
 impl Check {
-    /// Opens the records of a config. `is_within` says that the stream does not begin at its start.
-    pub(super) async fn open(
-        config: &Config,
-        loader: &Loader,
-        is_within: bool,
-        is_asked_for: bool,
-    ) -> Result<Self> {
-        let prover = match Prover::open(config, loader.tokenizer().clone()).await {
+    /// Opens the records of a loader. `is_within` says that the stream does not begin at its start.
+    pub(super) async fn open(loader: &Loader, is_within: bool, is_asked_for: bool) -> Result<Self> {
+        let prover = match Prover::open(loader).await {
             Err(error) if is_asked_for => return Err(error),
             Err(error) => {
                 tracing::debug!(%error, "the records cannot be read again");
@@ -84,13 +79,7 @@ impl Check {
             if proof.turns + proof.partial_turns == 0 {
                 return Err(Error::Verify { problem: no_turn(proof) });
             }
-            if proof.own_turns > 0 && proof.unstopped_turns == proof.own_turns {
-                let problem = format!(
-                    "none of {} ends with a token that stops generation, so a model that learns from them does not stop: \
-                     name the token that the template ends turns with as tokenizer.eos or in chat.turn, or use a template \
-                     that writes one",
-                    count(proof.own_turns, "turn")
-                );
+            if let Some(problem) = proof.problem() {
                 return Err(Error::Verify { problem });
             }
             if json {
