@@ -96,8 +96,8 @@ impl Prepared {
 ///
 /// # Errors
 /// The errors of reading and tokenizing the sources; [`Error::Io`] if a directory cannot be written;
-/// [`Error::Corpus`] if it holds the tokens of another corpus or another tokenizer; [`Error::Busy`] if another
-/// process prepares into it.
+/// [`Error::Corpus`] if it holds the tokens of another corpus or another tokenizer; [`Error::Config`] if the sources'
+/// paths match its files; [`Error::Busy`] if another process prepares into it.
 ///
 /// # Cancel safety
 /// Dropping the future leaves complete segments. Calling this again goes on after them.

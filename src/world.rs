@@ -52,7 +52,7 @@ impl World {
     /// Like [`detect`](World::detect), but looks up environment variables with `variable`.
     pub fn detect_in(pipeline: &PipelineConfig, variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let world = Self::launched_in(pipeline, &variable)?;
-        share(pipeline, world.size)?;
+        share(pipeline, world.size, &Variables(&variable))?;
         if pipeline.rank.is_none() {
             world.tell(&Variables(&variable));
         }
@@ -167,7 +167,7 @@ impl World {
     pub fn planned(pipeline: &PipelineConfig) -> Result<usize> {
         let world = Self::planned_size(pipeline)?;
         pipeline.rank.map_or(Ok(()), |rank| below(rank, world, "pipeline.rank"))?;
-        share(pipeline, world)?;
+        share(pipeline, world, &Variables(&from_environment))?;
         Ok(world)
     }
 
@@ -182,7 +182,7 @@ impl World {
     /// [`Error::Config`] with the numbers that they could.
     #[doc(hidden)]
     pub fn share_among_devices(pipeline: &PipelineConfig, devices: usize) -> Result<()> {
-        share_as(pipeline, devices, "how many train.devices there are")
+        share_as(pipeline, devices, "how many train.devices there are", "")
     }
 
     /// Whether `lane` belongs to this rank.
@@ -237,12 +237,19 @@ fn below(rank: usize, world: usize, key: &str) -> Result<()> {
 }
 
 /// Refuses lanes and rows that the ranks of a world cannot share evenly.
-fn share(pipeline: &PipelineConfig, world: usize) -> Result<()> {
-    share_as(pipeline, world, "the world's size")
+fn share(pipeline: &PipelineConfig, world: usize, variables: &Variables<'_>) -> Result<()> {
+    let launcher = variables.launcher().filter(|_| (pipeline.rank, pipeline.world) == (None, None));
+    let origin = launcher.map_or_else(String::new, |[rank, size]| {
+        format!(
+            " (the variables {rank} and {size} say that this is one of {world} processes; if it is the only one, set \
+             pipeline.world = 1)"
+        )
+    });
+    share_as(pipeline, world, "the world's size", &origin)
 }
 
-/// The same, where the number of ranks is called `what`.
-fn share_as(pipeline: &PipelineConfig, world: usize, what: &str) -> Result<()> {
+/// The same, where the number of ranks is called `what`, and `origin` says where it comes from.
+fn share_as(pipeline: &PipelineConfig, world: usize, what: &str, origin: &str) -> Result<()> {
     let rows = pipeline.batch_tokens.is_none().then_some(("pipeline.batch_size", pipeline.batch_size));
     let shared = [("pipeline.lanes", pipeline.lanes())].into_iter().chain(rows);
     let mut uneven = shared.filter(|(_, number)| !number.is_multiple_of(world));
@@ -251,7 +258,7 @@ fn share_as(pipeline: &PipelineConfig, world: usize, what: &str) -> Result<()> {
         format!(", and {other} to {}", number.next_multiple_of(world))
     });
     let problem = format!(
-        "must be a multiple of {what}, {world}, not {number}; set it to {}{also}",
+        "must be a multiple of {what}, {world}, not {number}; set it to {}{also}{origin}",
         number.next_multiple_of(world)
     );
     Err(Error::config(key, problem))

@@ -1,14 +1,17 @@
 //! The directories that shards are prepared into: started, or continued.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::{Config, names};
 use crate::error::{Error, Result};
 use crate::lock::DirLock;
+use crate::segment::EXTENSION;
 use crate::shards::{
-    MANIFEST, Manifest, SegmentPlan, ShardPlace, TOKENIZER, TOKENIZER_BYTES, marker, seal, sweep, unfinished,
+    LIST, MANIFEST, Manifest, SegmentPlan, ShardPlace, TOKENIZER, TOKENIZER_BYTES, marker, seal, sweep,
+    unfinished,
 };
+use crate::source::covered;
 use crate::store::Stores;
 use crate::world::World;
 
@@ -48,6 +51,17 @@ pub(super) fn places(config: &Config, directory: &Path, stores: &Arc<Stores>) ->
     })
 }
 
+/// Refuses directories in which the paths of a source match what will be written.
+fn check_outside(config: &Config, places: &[ShardPlace]) -> Result<()> {
+    let names = [&*format!("00000000.{EXTENSION}"), MANIFEST, LIST, TOKENIZER].map(PathBuf::from);
+    for directory in places.iter().filter_map(ShardPlace::directory) {
+        if let Some(problem) = covered(&config.sources, directory, &names) {
+            return Err(Error::config(directory.display().to_string(), problem));
+        }
+    }
+    Ok(())
+}
+
 /// Makes the directories of a config's sources, and locks this process's part of them.
 pub(super) fn take(
     config: &Config,
@@ -67,7 +81,9 @@ pub(super) fn take(
         };
         Ok(TargetDirectory { place, lock })
     };
-    places(config, directory, stores)?.into_iter().map(take).collect()
+    let places = places(config, directory, stores)?;
+    check_outside(config, &places)?;
+    places.into_iter().map(take).collect()
 }
 
 /// Whether token shards were begun there.

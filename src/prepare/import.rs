@@ -9,7 +9,7 @@ use std::path::Path;
 use super::{ShardCounts, TokenFormat};
 use crate::config::{SourceConfig, SourceKind};
 use crate::error::{Error, Result, Unit};
-use crate::segment::map_bytes;
+use crate::segment::{Width, map_bytes};
 use crate::shards::{Cut, ShardedFile};
 use crate::source::TokenShard;
 use crate::tokenizer::Tokenizer;
@@ -33,6 +33,11 @@ pub struct Import {
 }
 
 impl Import {
+    /// Reads ids as `export` writes those of `tokenizer`: two bytes each if its vocabulary fits, and four otherwise.
+    pub fn new(eos: Option<u32>, tokenizer: &dyn Tokenizer) -> Self {
+        Self { eos, width: Width::for_vocab(tokenizer.vocab_size()).bytes() }
+    }
+
     fn validate(&self) -> Result<()> {
         if matches!(self.width, 2 | 4 | 8) {
             return Ok(());

@@ -85,20 +85,22 @@ fn a_task_of_an_array_that_is_not_described_is_told_what_is_missing() {
 #[test]
 fn a_world_that_does_not_divide_lanes_and_rows_is_refused() {
     let four = [("RANK", "0"), ("WORLD_SIZE", "4")];
-    assert_eq!(
-        detect(&pipeline(6, 8), &four),
-        Err("`pipeline.lanes` must be a multiple of the world's size, 4, not 6; set it to 8".to_owned())
-    );
-    assert_eq!(
-        detect(&pipeline(8, 6), &four),
-        Err("`pipeline.batch_size` must be a multiple of the world's size, 4, not 6; set it to 8".to_owned())
-    );
-    assert_eq!(
-        detect(&pipeline(6, 6), &four),
-        Err("`pipeline.lanes` must be a multiple of the world's size, 4, not 6; set it to 8, and \
-             pipeline.batch_size to 8"
-            .to_owned())
-    );
+    for (lanes, rows, said) in [
+        (6, 8, "`pipeline.lanes` must be a multiple of the world's size, 4, not 6; set it to 8"),
+        (8, 6, "`pipeline.batch_size` must be a multiple of the world's size, 4, not 6; set it to 8"),
+        (
+            6,
+            6,
+            "`pipeline.lanes` must be a multiple of the world's size, 4, not 6; set it to 8, and pipeline.batch_size to 8",
+        ),
+    ] {
+        let config = PipelineConfig { rank: Some(0), world: Some(4), ..pipeline(lanes, rows) };
+        assert_eq!(detect(&config, &four), Err(said.to_owned()));
+        // The environment is named if it says how many there are.
+        let origin = "the variables RANK and WORLD_SIZE say that this is one of 4 processes; if it is the only one, set \
+                      pipeline.world = 1";
+        assert_eq!(detect(&pipeline(lanes, rows), &four), Err(format!("{said} ({origin})")));
+    }
     let by_tokens = |lanes| PipelineConfig { batch_tokens: Some(4096), ..pipeline(lanes, 6) };
     assert_eq!(detect(&by_tokens(8), &four), Ok((0, 4)));
     assert!(detect(&by_tokens(6), &four).is_err_and(|error| error.starts_with("`pipeline.lanes`")));

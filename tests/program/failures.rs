@@ -171,6 +171,16 @@ fn wrong_arguments_are_wrong_usage_whatever_finds_out() {
 }
 
 #[test]
+fn a_world_of_the_environment_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut digest = millstream(&["digest", &broken(directory.path()), "--set", "pipeline.lanes=16"]);
+    let error = said(&digest.env("RANK", "1").env("WORLD_SIZE", "3").output().expect("it runs"));
+    for part in ["set it to 18", "RANK and WORLD_SIZE", "pipeline.world = 1"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+#[test]
 fn a_failure_that_nobody_reads_is_still_a_failure() {
     let mut child = millstream(&["digest", "configs/absent.toml", "--json"]);
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");

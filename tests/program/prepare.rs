@@ -226,6 +226,41 @@ fn shards_of_bytes_are_exported_without_a_file() {
 }
 
 #[test]
+fn ids_of_four_bytes_are_imported_as_they_were_exported() {
+    const WORDS: usize = 70_000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let vocab: serde_json::Map<String, Value> = (0..WORDS).map(|id| (format!("w{id}"), id.into())).collect();
+    let tokenizer = serde_json::json!({
+        "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "post_processor": null, "decoder": null,
+        "added_tokens": [{
+            "id": WORDS, "content": "<|end|>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+            "special": true,
+        }],
+        "pre_tokenizer": { "type": "WhitespaceSplit" },
+        "model": { "type": "WordLevel", "vocab": vocab, "unk_token": "w0" },
+    });
+    std::fs::write(path("words.json"), tokenizer.to_string()).expect("a tokenizer");
+    let line = |n: usize| format!("w{n} w{} w{}\n", WORDS - n, n * 700);
+    std::fs::write(path("a.txt"), (1..100).map(line).collect::<String>()).expect("a text");
+    let config = format!(
+        "[[source]]\npaths = [{:?}]\n[tokenizer]\npath = {:?}\n[pipeline]\nseq_len = 64\nlanes = 1\n",
+        path("a.txt"),
+        path("words.json")
+    );
+    std::fs::write(path("run.toml"), config).expect("a config");
+    let (shards, ids, tokenizer) = (path("shards"), path("ids.bin"), path("words.json"));
+    let prepared = json(&["prepare", &path("run.toml"), "-o", &shards]);
+    let exported = json(&["export", &shards, "--to", "nanogpt", "--eos", "<|end|>", "-o", &ids]);
+    let import = ["import", &ids, "--from", "nanogpt", "--tokenizer", &tokenizer, "--eos", "<|end|>", "-o"];
+    assert_eq!(json(&[&import[..], &[&*path("imported")]].concat()), exported);
+    assert_eq!((&exported["documents"], &exported["tokens"]), (&prepared["documents"], &prepared["tokens"]));
+    let again = path("again.bin");
+    json(&["export", &path("imported"), "--to", "nanogpt", "--eos", "<|end|>", "-o", &again]);
+    assert!(std::fs::read(&again).expect("ids") == std::fs::read(&ids).expect("ids"));
+}
+
+#[test]
 fn killed_at_any_moment_it_goes_on_to_the_same_shards() {
     let case = Case::new(12_000, "path = \"tests/data/tokenizers/unigram.json\"");
     let text = case.text("64KiB");

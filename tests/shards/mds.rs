@@ -104,6 +104,7 @@ fn columns_of_any_encoding_are_read() {
         let shards = directory("bytes", None, &values(&|text| ids(text, width)), packs);
         assert_eq!(imported(shards.path(), "tokens", width).expect("imported"), long, "{width}");
     }
+    assert_eq!(Import::new(None, &ByteTokenizer).width, 2);
     let arrays: [(&str, Column); 3] = [
         ("ndarray:uint16", |text| [shape(text), ids(text, 2)].concat()),
         ("ndarray:int32", |text| [shape(text), ids(text, 4)].concat()),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::TryStreamExt;
 use millstream::config::{
     ByteCount, Config, DocumentKind, ExcludedDocument, OnError, Oversize, PackRule, SampleConfig,
-    SourceConfig, SourceKind,
+    SourceConfig, SourceKind, TokenCacheConfig,
 };
 use millstream::prepare::{prepare, verify_shards};
 use millstream::tokenizer::Tokenizer;
@@ -365,4 +365,17 @@ fn another_corpus_or_tokenizer_is_refused() {
     let staged = Loader::builder(&case.sharded()).stage("as it is", |documents, _| documents);
     let error = run(staged.open()).expect_err("there is no text");
     assert!(matches!(&error, Error::Config { key, .. } if key == "source.0.kind"), "{error}");
+}
+
+#[test]
+fn what_would_be_read_as_text_is_not_written() {
+    let mut case = Case::new(&["one\ntwo\n".to_owned()], |_| {});
+    let cache = case.directory.path().join("cache");
+    case.config.sources[0].paths = vec![case.directory.path().join("**/*").display().to_string()];
+    let said = case.prepare().expect_err("shards").to_string();
+    assert!(said.starts_with(&format!("{}: source.0.paths match ", case.shards().display())), "{said}");
+    case.config.sources[0].cache = Some(TokenCacheConfig { path: cache.clone(), limit: ByteCount(1 << 30) });
+    let said = all(&case.config, None).expect_err("a cache").to_string();
+    assert!(said.starts_with("source.0.cache.path: source.0.paths match "), "{said}");
+    assert!(!case.shards().exists() && !cache.exists(), "nothing is made");
 }

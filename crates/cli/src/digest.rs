@@ -7,6 +7,7 @@ use clap::Args;
 use futures::StreamExt;
 use serde_json::json;
 
+use super::exchange::check_output;
 use super::failure::Failure;
 use super::words::count;
 use super::{ConfigArgs, print_json, print_line, progress};
@@ -48,6 +49,10 @@ pub(super) async fn run(args: DigestArgs, json: bool) -> Result<(), Failure> {
     let save = args.cursor_at.as_deref().map(cursor_at).transpose()?;
     save.iter().try_for_each(|(_, path)| check_target(path))?;
     let config = args.config.load()?.data;
+    if let Some((_, path)) = &save {
+        let read = [Some(&args.config.config), args.from.as_ref(), config.tokenizer.path.as_ref()];
+        check_output("--cursor-at", path, read.into_iter().flatten().cloned(), &config.sources)?;
+    }
     let mut builder = Loader::builder(&config);
     if let Some(path) = &args.from {
         builder = builder.with_cursor(Cursor::load(path)?);

@@ -1,14 +1,17 @@
 //! `millstream import` and `export`: token shards from and to the formats of other programs.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use super::failure::Failure;
 use super::words::count;
 use super::{print_written, progress};
-use millstream::config::TokenizerConfig;
+use millstream::config::{SourceConfig, TokenizerConfig};
 use millstream::loader::open_tokenizer;
 use millstream::prepare::{Import, ShardCounts, TokenFormat, import_mds, tokenizer_of};
+use millstream::source::covered;
 use millstream::tokenizer::Tokenizer;
 use millstream::{Config, Error, Result};
 
@@ -71,9 +74,10 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "TOKEN")]
     eos: Option<String>,
 
-    /// The bytes of an id, in nanoGPT's file and in columns of bytes: 2, 4 or 8.
-    #[arg(long, default_value_t = 2)]
-    width: usize,
+    /// The bytes of an id, in nanoGPT's file and in columns of bytes: 2, 4 or 8. Default: 2 if the tokenizer's vocabulary
+    /// fits, and 4 otherwise.
+    #[arg(long, value_name = "BYTES")]
+    width: Option<usize>,
 
     /// Where to write the shards: a new directory.
     #[arg(long, short, value_name = "DIR")]
@@ -106,7 +110,8 @@ pub(super) async fn import(args: &ImportArgs, json: bool) -> Result<()> {
     let tokenizer = tokenizer(&args.tokenizer).await?;
     let eos = id(args.eos.as_deref(), &*tokenizer)?;
     let slow = progress::slow("importing");
-    let how = Import { eos, width: args.width };
+    let mut how = Import::new(eos, &*tokenizer);
+    how.width = args.width.unwrap_or(how.width);
     let import = |format| millstream::prepare::import(&args.file, format, how, &*tokenizer, &args.output);
     let done = match args.from {
         ImportFormat::Nanogpt => import(TokenFormat::NanoGpt)?,
@@ -117,7 +122,13 @@ pub(super) async fn import(args: &ImportArgs, json: bool) -> Result<()> {
     say(&args.output, &done, json)
 }
 
-pub(super) async fn export(args: &ExportArgs, json: bool) -> Result<()> {
+pub(super) async fn export(args: &ExportArgs, json: bool) -> Result<(), Failure> {
+    let shards = files(&args.directory).into_iter().flat_map(|path| match path.is_dir() {
+        true => files(&path),
+        false => vec![path],
+    });
+    let is_shards = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "tokens" || kind == "json");
+    check_output("--output", &args.output, shards.filter(is_shards).chain(args.tokenizer.clone()), &[])?;
     let eos = match (&args.eos, &args.tokenizer) {
         (None, _) => None,
         (eos, Some(file)) => id(eos.as_deref(), &*tokenizer(file).await?)?,
@@ -126,7 +137,30 @@ pub(super) async fn export(args: &ExportArgs, json: bool) -> Result<()> {
     let slow = progress::slow("exporting");
     let done = millstream::prepare::export(&args.directory, args.to.tokens(), &args.output, eos)?;
     drop(slow);
-    say(&args.output, &done, json)
+    Ok(say(&args.output, &done, json)?)
+}
+
+/// Refuses an output that the command reads: one of the files `read`, or one that the paths of the `sources` match.
+pub(super) fn check_output(
+    option: &str,
+    output: &Path,
+    read: impl IntoIterator<Item = PathBuf>,
+    sources: &[SourceConfig],
+) -> Result<(), Failure> {
+    let real = output.canonicalize().or_else(|_| std::path::absolute(output));
+    let Ok(real) = real else { return Ok(()) };
+    if read.into_iter().any(|path| path.canonicalize().is_ok_and(|path| path == real)) {
+        let problem = format!("{} is a file that this command reads; name another file", output.display());
+        return Err(Failure::usage(option, problem));
+    }
+    let (Some(directory), Some(name)) = (real.parent(), real.file_name()) else { return Ok(()) };
+    let problem = covered(sources, directory, &[name.into()]);
+    problem.map_or(Ok(()), |problem| Err(Failure::usage(option, problem)))
+}
+
+/// What a directory holds. One that cannot be read is reported by whoever reads it.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
 async fn tokenizer(path: &Path) -> Result<std::sync::Arc<dyn Tokenizer>> {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::exchange::check_output;
+use super::failure::Failure;
 use super::words::count;
 use super::{ConfigArgs, print_written, progress};
 use millstream::Result;
@@ -48,16 +50,17 @@ pub(super) struct LearnArgs {
     output: PathBuf,
 }
 
-pub(super) async fn run(command: TokenizerCommand, json: bool) -> Result<()> {
+pub(super) async fn run(command: TokenizerCommand, json: bool) -> Result<(), Failure> {
     match command {
         TokenizerCommand::Train(args) => train(args, json).await,
-        TokenizerCommand::Check(args) => check::run(args, json).await,
+        TokenizerCommand::Check(args) => Ok(check::run(args, json).await?),
     }
 }
 
-async fn train(args: LearnArgs, json: bool) -> Result<()> {
+async fn train(args: LearnArgs, json: bool) -> Result<(), Failure> {
     let config = args.config.load()?.data;
     check_target(&args.output)?;
+    check_output("--output", &args.output, [args.config.config.clone()], &config.sources)?;
     let started = std::time::Instant::now();
     let slow = progress::slow("learning a tokenizer from the corpus");
     let tokenizer = millstream::loader::learn_tokenizer(&config).await?;
@@ -67,5 +70,5 @@ async fn train(args: LearnArgs, json: bool) -> Result<()> {
     let vocab_size = millstream::tokenizer::Tokenizer::vocab_size(&tokenizer);
     let line = format!("{path}: {}, learned in {seconds:.1} s", count(vocab_size as u64, "token"));
     let learned = json!({ "path": path, "vocab_size": vocab_size, "seconds": seconds });
-    print_written(&args.output, &learned, &line, json)
+    Ok(print_written(&args.output, &learned, &line, json)?)
 }

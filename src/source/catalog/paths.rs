@@ -288,7 +288,12 @@ fn nothing_matched(key: &str, pattern: &str) -> Error {
         let pattern = pattern.trim_end_matches(std::path::MAIN_SEPARATOR);
         format!("{pattern:?} is a directory; set {key} to the files in it, such as \"{pattern}/**/*.txt\"")
     } else {
-        format!("no file matches {pattern:?}; set {key} to the corpus's files, such as \"corpus/**/*.txt\"")
+        let is_relative = !Location::named(pattern).is_remote() && Path::new(pattern).is_relative();
+        let around = std::env::current_dir().ok().filter(|_| is_relative);
+        let place = around.map_or_else(String::new, |around| format!(" in {}", around.display()));
+        format!(
+            "no file matches {pattern:?}{place}; set {key} to the corpus's files, such as \"corpus/**/*.txt\""
+        )
     };
     Error::Corpus { problem }
 }

@@ -43,10 +43,21 @@ pub(crate) fn all(key: &str, pattern: &str) -> Result<Vec<String>> {
     })
 }
 
-/// The first of the local files called `names` below `directory` that the paths of a source stand for. None of them need be
-/// there yet.
-pub fn covered(source: &SourceConfig, directory: &Path, names: &[PathBuf]) -> Option<PathBuf> {
+/// What is wrong if the paths of one of the `sources` match a local file that will be written: one of those called `names`
+/// below `directory`. None of them need be there yet.
+pub fn covered(sources: &[SourceConfig], directory: &Path, names: &[PathBuf]) -> Option<String> {
     let directory = real(directory);
+    let matched = |(index, source)| Some((index, matched(source, &directory, names)?));
+    let (index, file) = sources.iter().enumerate().find_map(matched)?;
+    Some(format!(
+        "source.{index}.paths match {}, so what is written there would be read as data; name another place, or narrow the \
+         paths",
+        file.display()
+    ))
+}
+
+/// The first of the files called `names` below the real `directory` that the paths of a source match.
+fn matched(source: &SourceConfig, directory: &Path, names: &[PathBuf]) -> Option<PathBuf> {
     let is_local = |path: &&String| !Location::named(*path).is_remote();
     let patterns = source.paths.iter().filter(is_local).filter_map(|path| all("paths", path).ok()).flatten();
     // Patterns that come of one path mostly have one root, and asking the system what it is takes time.
@@ -57,7 +68,7 @@ pub fn covered(source: &SourceConfig, directory: &Path, names: &[PathBuf]) -> Op
             "" => real(Path::new(".")),
             fixed => real(Path::new(fixed)),
         });
-        let is_near = directory.starts_with(&*real_root) || real_root.starts_with(&directory);
+        let is_near = directory.starts_with(&*real_root) || real_root.starts_with(directory);
         let rest = glob::Pattern::new(&pattern[fixed.len()..]).ok().filter(|_| is_near)?;
         names.iter().map(|name| directory.join(name)).find(|file| {
             file.strip_prefix(&*real_root).is_ok_and(|within| rest.matches_path_with(within, GLOB_RULES))

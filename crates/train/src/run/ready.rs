@@ -7,9 +7,12 @@ use crate::checkpoint::folder;
 use crate::config::RunConfig;
 use crate::cost::Memory;
 use crate::device;
-use crate::file_names::{CHAT, CHECKPOINTS, CONFIG, FILES, METRICS, SAMPLES, SKIPPED, TOKENIZER};
+use crate::file_names::{
+    CHAT, CHECKPOINTS, CONFIG, FILES, INIT, METRICS, SAMPLES, SETTINGS, SKIPPED, TOKENIZER, UNUSED,
+};
 use millstream::error::{Error, Result};
 use millstream::source::covered;
+use millstream::trail;
 use millstream::world::World;
 use millstream::writable;
 
@@ -34,19 +37,12 @@ pub fn ready(config: &RunConfig) -> Result<()> {
 /// would find other files than the run began with.
 fn check_own_files(config: &RunConfig) -> Result<()> {
     let out = &config.train.out;
-    let digests = folder::path(Path::new(CHECKPOINTS), 1).join(folder::DIGESTS);
-    let names = [CONFIG, METRICS, SAMPLES, FILES, SKIPPED, TOKENIZER, CHAT].map(PathBuf::from);
-    let names = [&names[..], &[digests]].concat();
-    for (index, source) in config.data.sources.iter().enumerate() {
-        let Some(own) = covered(source, out, &names) else { continue };
-        let problem = format!(
-            "source.{index}.paths stand for the run's own files too, such as {}; name the directories of the texts there, \
-             or set train.out to a directory beside them",
-            own.display()
-        );
-        return Err(Error::config("train.out", problem));
-    }
-    Ok(())
+    let own = [CHAT, CONFIG, FILES, METRICS, SAMPLES, SETTINGS, SKIPPED, TOKENIZER, UNUSED, trail::FILE];
+    let mut names = own.map(PathBuf::from).to_vec();
+    names.push(folder::path(Path::new(CHECKPOINTS), 1).join(folder::DIGESTS));
+    names.push(Path::new(INIT).join("config.json"));
+    covered(&config.data.sources, out, &names)
+        .map_or(Ok(()), |problem| Err(Error::config("train.out", problem)))
 }
 
 /// How many batches each of `ranks` ranks takes for a step.
