@@ -2,6 +2,7 @@
 //!
 //! For a file, its first lines or its list of columns are read; for a directory, its index and the names of its files.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -122,13 +123,22 @@ pub struct RecordsFound {
     pub task: Task,
     /// The field of the messages, if it has another name than `messages`.
     pub field: Option<String>,
+    /// The fields of a prompt and its completion that have other names, as `chat.fields` has them.
+    pub fields: BTreeMap<String, String>,
 }
 
 /// The usual names of the field with the messages of a conversation.
 const MESSAGES: [&str; 3] = ["messages", "conversations", "conversation"];
 
-/// The fields of a prompt with its completion.
+/// The fields of a prompt with its completion, and other usual names of the two.
 const PAIR: [&str; 2] = ["prompt", "completion"];
+const PAIRS: [[&str; 2]; 5] = [
+    PAIR,
+    ["prompt", "response"],
+    ["query", "response"],
+    ["question", "answer"],
+    ["instruction", "response"],
+];
 
 /// The usual names of the field with the text, the most usual first.
 const USUAL: [&str; 10] =
@@ -145,7 +155,7 @@ impl Source {
     /// As [`open`](Source::open), and [`Error::Document`] for a file that is not of `config.kind`.
     pub async fn fields(config: &SourceConfig) -> Result<Vec<String>> {
         let wanted = Wanted::Text(String::new());
-        let mut names = look(config, wanted, |format, file| format.fields(file)).await?;
+        let mut names = look(config, wanted, |format, file, _| format.fields(file)).await?;
         names.sort_by_key(|name| (usual(name), name.matches('.').count()));
         Ok(names)
     }
@@ -177,19 +187,29 @@ impl Source {
         if !config.kind.takes("chat") {
             return Ok(None);
         }
-        let names = MESSAGES.iter().chain(&PAIR).chain(&IS_ALPACA).map(|name| (*name).to_owned());
-        let wanted = Wanted::Record(names.collect());
-        let records = look(config, wanted, |format, file| Ok(first_records(format, file)?)).await?;
+        let names = MESSAGES.iter().chain(PAIRS.as_flattened()).chain(&IS_ALPACA);
+        let names: BTreeSet<String> = names.map(|name| (*name).to_owned()).collect();
+        let wanted = Wanted::Record(names.into_iter().collect());
+        let records = look(config, wanted, |format, file, _| Ok(first_records(format, file)?)).await?;
         let has_messages = |name: &&str| records.iter().any(|record| are_messages(&record[*name]));
         let has =
             |names: [&str; 2]| records.iter().any(|record| names.iter().all(|name| !record[*name].is_null()));
+        let is = |pair: &[&str; 2], kind: fn(&Value) -> bool| {
+            records.iter().any(|record| pair.iter().all(|name| kind(&record[*name])))
+        };
+        let is_pair = |pair: &[&str; 2]| is(pair, Value::is_string) || is(pair, Value::is_array);
+        let mut fields = BTreeMap::new();
         let (task, field) = match MESSAGES.into_iter().find(has_messages) {
             Some(name) => (Task::Chat, Some(name).filter(|name| *name != MESSAGES[0])),
             None if has(IS_ALPACA) => (Task::Chat, None),
-            None if has(PAIR) => (Task::Completion, None),
-            None => return Ok(None),
+            None => {
+                let Some(pair) = PAIRS.iter().find(|pair| is_pair(pair)) else { return Ok(None) };
+                let other = PAIR.iter().zip(pair).filter(|(name, other)| name != other);
+                fields.extend(other.map(|(name, other)| ((*name).to_owned(), (*other).to_owned())));
+                (Task::Completion, None)
+            }
         };
-        Ok(Some(RecordsFound { task, field: field.map(str::to_owned) }))
+        Ok(Some(RecordsFound { task, field: field.map(str::to_owned), fields }))
     }
 }
 
@@ -203,7 +223,7 @@ pub(super) async fn check_column_of_mixture(config: &Config, source: &Source) ->
         return Ok(());
     }
     let wanted = Wanted::Record(Arc::from([column.clone()]));
-    let records = look(of, wanted, |format, file| Ok(first_records(format, file)?)).await?;
+    let records = look(of, wanted, |format, file, _| Ok(first_records(format, file)?)).await?;
     let has = |record: &Value| {
         let nested = column.split('.').try_fold(record, |value, name| value.get(name));
         record.get(column).or(nested).is_some()
@@ -265,11 +285,11 @@ async fn text_at(config: &SourceConfig, field: &str) -> usize {
     bytes
 }
 
-/// What `find` finds in the first file of a source where it finds something.
-async fn look<T: Send + 'static>(
+/// What `find` finds in the first file of a source where it finds something. It is given the file's length, too.
+pub(super) async fn look<T: Send + 'static>(
     config: &SourceConfig,
     wanted: Wanted,
-    find: impl Fn(&dyn Format, Unopened<'_>) -> Result<Vec<T>, Unread> + Send + 'static,
+    find: impl Fn(&dyn Format, Unopened<'_>, u64) -> Result<Vec<T>, Unread> + Send + 'static,
 ) -> Result<Vec<T>> {
     let stores = Arc::new(Stores::new(&StoreConfig::default()));
     let config = SourceConfig { task: Task::Text, ..config.clone() };
@@ -290,7 +310,8 @@ async fn look<T: Send + 'static>(
                 },
                 Unread::Failed(error) => error,
             };
-            let found = find(&*format, Unopened::new(&opener, number)).map_err(refused)?;
+            let len = files[number as usize].len;
+            let found = find(&*format, Unopened::new(&opener, number), len).map_err(refused)?;
             if !found.is_empty() {
                 return Ok(found);
             }

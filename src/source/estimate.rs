@@ -7,9 +7,14 @@ use std::sync::Arc;
 use futures::StreamExt;
 
 use super::Source;
+use super::describe::look;
+use super::formats::records::Stop;
+use super::formats::{Format, Opened, Unopened, Wanted};
 use super::lane::Lane;
+use super::layout::Layout;
 use super::listed::list;
-use crate::config::{SourceConfig, SourceKind, StoreConfig, Task};
+use super::window::Window;
+use crate::config::{ChatConfig, SourceConfig, SourceKind, StoreConfig, Task};
 use crate::cursor::LaneCursor;
 use crate::error::Result;
 use crate::store::Stores;
@@ -22,6 +27,9 @@ const MOST: u64 = 256 << 20;
 
 /// About how many times longer the text of such a source is than its files.
 const UNPACKED: f64 = 4.0;
+
+/// How much of an array is read at a time, in bytes.
+const READ_BYTES: usize = 256 << 10;
 
 /// About how long a conversation is in a table, in stored bytes.
 const RECORD: u64 = 1 << 10;
@@ -55,15 +63,47 @@ impl Source {
         if !config.task.reads_records() {
             return read(config).await;
         }
-        let plain = SourceConfig { task: Task::Text, field: None, ..config.clone() };
-        if config.kind == SourceKind::Jsonl {
-            return read(&SourceConfig { kind: SourceKind::Text, ..plain }).await;
-        }
+        let chat = ChatConfig::default();
+        let plain = SourceConfig { task: Task::Text, field: None, chat, ..config.clone() };
         let stores = Arc::new(Stores::new(&StoreConfig::default()));
         let listed = list(0, &plain, &stores, &Arc::default()).await?;
-        let text: u64 = listed.files().iter().map(|file| file.len).sum();
-        Ok(Estimate { files: listed.files().len() as u64, text, documents: text.div_ceil(RECORD) })
+        let stored: u64 = listed.files().iter().map(|file| file.len).sum();
+        let files = listed.files().len() as u64;
+        if config.kind != SourceKind::Jsonl {
+            return Ok(Estimate { files, text: stored, documents: stored.div_ceil(RECORD) });
+        }
+        let wanted = Wanted::Text(String::new());
+        let found =
+            look(&plain, wanted, move |format, file, len| Ok(elements(format, file, len, stored)?)).await?;
+        match found.first() {
+            Some(elements) => Ok(Estimate { files, ..*elements }),
+            None => read(&SourceConfig { kind: SourceKind::Text, ..plain }).await,
+        }
     }
+}
+
+/// The size of a source of so many `stored` bytes, by one of its files that is an array and has `len` of them. Empty if the
+/// file is no array.
+fn elements(format: &dyn Format, file: Unopened<'_>, len: u64, stored: u64) -> Result<Vec<Estimate>> {
+    let Opened::Records(mut records) = format.open(file, &Layout::Whole)? else { return Ok(Vec::new()) };
+    let (mut text, mut documents, mut at) = (0_u64, 0_u64, 0);
+    let read = loop {
+        let mut window = Window::default();
+        let stop = records.take(at, u64::MAX, READ_BYTES, &mut window)?;
+        for framed in window.framed.iter().filter(|framed| framed.frame.len > 0) {
+            text += framed.frame.len;
+            documents += 1;
+        }
+        match stop {
+            Stop::At(next) if next > at && text < MOST => at = next,
+            Stop::At(next) => break next.min(len),
+            Stop::End => break len,
+        }
+    };
+    let more = stored as f64 / read.max(1) as f64;
+    let scaled = |read: u64| (read as f64 * more) as u64;
+    let size = Estimate { files: 1, text: scaled(text), documents: scaled(documents) };
+    Ok(if documents > 0 { vec![size] } else { Vec::new() })
 }
 
 async fn read(config: &SourceConfig) -> Result<Estimate> {

@@ -83,6 +83,7 @@ pub(super) async fn run(args: InitArgs, json: bool) -> Result<()> {
     RunConfig::from_toml(&toml)?;
     drop(slow);
     if is_printed && !json {
+        look::told(&left_out).iter().for_each(|line| progress::say(line));
         return print_text(&toml);
     }
     let (sources, text, documents) = (parts.len(), size.text, size.documents);

@@ -186,6 +186,18 @@ fn conversations_and_completions() {
         assert_eq!(config.pipeline.pack, PackRule::BestFit);
         // Bytes are the tokens of so little text.
         assert!(config.pipeline.seq_len >= 2 * line.len(), "{}", config.pipeline.seq_len);
+
+        // In an array, however it is written, a document is an element and not a line.
+        let record: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let records = vec![record; 300];
+        for array in [serde_json::to_string(&records), serde_json::to_string_pretty(&records)] {
+            fs::write(directory.path().join("a.json"), array.expect("JSON")).expect("a file");
+            let said = text(directory.path(), &["init", "a.json", "--force"]);
+            assert!(said.contains("about 300 documents"), "{said}");
+            let array = Config::load(directory.path().join("millstream.toml")).expect("a config");
+            assert_eq!(array.pipeline.holdout, config.pipeline.holdout);
+            assert!(array.pipeline.seq_len >= 2 * line.len(), "{}", array.pipeline.seq_len);
+        }
     }
     for kind in KINDS {
         let directory = workplace();
@@ -195,6 +207,74 @@ fn conversations_and_completions() {
         let config = Config::load(directory.path().join("millstream.toml")).expect("a config");
         let source = &config.sources[0];
         assert_eq!((source.kind, source.task, source.field.as_deref()), (kind, Task::Chat, None));
+    }
+}
+
+#[test]
+fn pairs_of_other_names_are_completions() {
+    for (record, fields) in [
+        (r#"{"query": "1 + 1 = ", "response": "2"}"#, r#"{ prompt = "query", completion = "response" }"#),
+        (r#"{"question": "1 + 1?", "answer": "2"}"#, r#"{ prompt = "question", completion = "answer" }"#),
+        (r#"{"prompt": "1 + 1 = ", "response": "2"}"#, r#"{ completion = "response" }"#),
+        (
+            r#"{"instruction": "Add.", "context": "1 + 1", "response": "2"}"#,
+            r#"{ prompt = "instruction", completion = "response" } # not used: context"#,
+        ),
+    ] {
+        let directory = workplace();
+        fs::write(directory.path().join("a.jsonl"), format!("{record}\n").repeat(300)).expect("a file");
+        assert_eq!(made(directory.path(), &["a.jsonl"]).sources[0].task, Task::Completion);
+        let toml = fs::read_to_string(directory.path().join("millstream.toml")).expect("a config");
+        assert!(toml.contains(&format!("chat.fields = {fields}")), "{toml}");
+    }
+}
+
+#[test]
+fn what_lies_beside_a_corpus_is_left_out() {
+    let directory = workplace();
+    let corpus = directory.path().join("corpus");
+    fs::create_dir(&corpus).expect("a directory");
+    let records = "{\"text\": \"a document\"}\n".repeat(100);
+    for end in ["jsonl", "jsonl.bak", "jsonl.tmp", "jsonl.part", "jsonl.crdownload", "jsonl.md5", "jsonl~"] {
+        fs::write(corpus.join(format!("a.{end}")), &records).expect("a file");
+    }
+    fs::write(corpus.join("meta.json"), r#"{"license": "MIT", "version": "2"}"#).expect("a file");
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("nowhere", corpus.join("README")).expect("a link");
+    let output = run(directory.path(), &["init", "corpus", "-o", "-"]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    for word in ["1 .bak file", "1 .part file", "1 .md5 file", "1 .jsonl~ file", "1 .json file"] {
+        assert!(told.contains(word), "{told}");
+    }
+    let config = made(directory.path(), &["corpus"]);
+    assert_eq!(config.sources.len(), 1);
+    assert_eq!(config.sources[0].paths, ["corpus/*.jsonl"]);
+
+    // One odd file is left out by its name.
+    fs::write(corpus.join("b.jsonl"), b"\xff\xfe{\0}\0\n\0").expect("a file");
+    let said = text(directory.path(), &["init", "corpus", "--force"]);
+    assert!(said.contains("left out 1 .jsonl file: ") && said.contains("about 100 documents"), "{said}");
+}
+
+#[test]
+fn what_is_named_twice_is_read_once() {
+    let directory = workplace();
+    let books = directory.path().join("books");
+    fs::create_dir_all(books.join("old")).expect("a directory");
+    for name in ["a.txt", "b.txt", "old/c.txt"] {
+        fs::write(books.join(name), "Chapter 1 of a book\n".repeat(100)).expect("a file");
+    }
+    for paths in [&["books", "books"][..], &["books/b.txt", "books"]] {
+        let said = text(directory.path(), &[&["init", "--force"], paths].concat());
+        assert!(said.contains(" 1 source, ") && said.contains("about 300 documents"), "{said}");
+    }
+    for (arguments, word) in [
+        (&["books", "books/old"][..], "books/old lies in books"),
+        (&["books", "--tokenizer", "books/a.txt"][..], "neither a tokenizer.json nor a file of ranks"),
+        (&["books", "--subset", "x"][..], "--subset"),
+    ] {
+        let said = failure(directory.path(), &[&["init", "--force"], arguments].concat());
+        assert!(said.contains(word), "{said}");
     }
 }
 
@@ -270,6 +350,14 @@ fn runs_beside_the_texts_are_no_texts() {
         for word in ["train.out", "source.0.paths", "step-00000001/blake3.txt"] {
             assert!(said.contains(word), "{command}: {said}");
         }
+    }
+    // Whatever the run has written so far.
+    for log in ["cursors", "settings", "unused"] {
+        write(&format!("runs/millstream/{log}.jsonl"), "{}\n");
+        let paths = format!("source.0.paths=[\"letters/*.txt\", \"runs/millstream/{log}*\"]");
+        assert!(
+            failure(workplace.path(), &["check", "millstream.toml", "--set", &paths]).contains("train.out")
+        );
     }
     // Wherever the run is begun.
     let around = ["train", "../millstream.toml", "--set", "source.0.paths=[\"../**/*.txt\"]"];

@@ -1,34 +1,10 @@
 //! `millstream config schema`.
 
-use boon::{Compiler, Draft, Schemas};
 use millstream_train::RunConfig;
 use serde_json::{Value, json};
 
 use super::{root, text};
-
-/// Says whether a config fits the schema.
-struct Checker {
-    schemas: Schemas,
-    index: boon::SchemaIndex,
-}
-
-impl Checker {
-    fn new(schema: Value) -> Self {
-        let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
-        compiler.set_default_draft(Draft::V7);
-        compiler.add_resource("schema.json", schema).expect("a resource");
-        let index = compiler.compile("schema.json", &mut schemas).expect("a schema");
-        Self { schemas, index }
-    }
-
-    fn check(&self, config: &Value) -> Result<(), String> {
-        self.schemas.validate(config, self.index).map_err(|e| e.to_string())
-    }
-}
-
-fn checker() -> Checker {
-    Checker::new(serde_json::from_str(&text(root(), &["config", "schema"])).expect("JSON"))
-}
+use crate::config::Checker;
 
 fn toml(text: &str) -> Value {
     toml::from_str(text).expect("TOML")
@@ -116,7 +92,7 @@ fn the_schema_that_ships_is_the_one_that_is_printed() {
 
 #[test]
 fn configs_that_load_fit_the_schema() {
-    let checker = checker();
+    let checker = Checker::new();
     let shipped = shipped();
     assert!(shipped.len() >= 4);
     for (path, config) in &shipped {
@@ -130,7 +106,7 @@ fn configs_that_load_fit_the_schema() {
 
 #[test]
 fn wrong_keys_and_values_do_not_fit() {
-    let checker = checker();
+    let checker = Checker::new();
     let whole = toml(ALL);
     let config = serde_json::from_value::<RunConfig>(whole.clone()).expect("a config");
     config.validate().expect("what fits is accepted");

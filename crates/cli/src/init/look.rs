@@ -1,18 +1,19 @@
 //! From paths on the command line to the parts of a corpus.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use serde::{Serialize, Serializer};
 
 use super::InitArgs;
 use super::part::Part;
-use super::patterns::{below, exactly, literal, patterns, plain, runs_within};
+use super::patterns::{exactly, literal, patterns, plain, real, runs_within};
 use crate::words::count;
-use millstream::config::{DocumentKind, OnError, SourceConfig, SourceKind};
-use millstream::source::{extension, recognize};
+use millstream::config::{OnError, SourceConfig, SourceKind};
+use millstream::source::{covered, extension, recognize};
 use millstream::{Error, Result, Source};
 
 /// How many files of one extension are looked at, to find out whether they hold the same.
@@ -21,9 +22,15 @@ const LOOKED_AT: usize = 64;
 /// Names of files that are about a corpus and not part of it.
 const ABOUT: [&str; 6] = ["readme", "license", "licence", "changelog", "requirements", "dataset_infos"];
 
-/// Extensions of text files that are not a corpus: settings, lists of checksums, indexes.
-const SETTINGS: [&str; 13] =
-    ["toml", "yaml", "yml", "lock", "cfg", "ini", "crc", "sha256", "md5", "idx", "svg", "log", "json"];
+/// Extensions of text files that are not a corpus: settings, indexes.
+const SETTINGS: [&str; 9] = ["toml", "yaml", "yml", "cfg", "ini", "idx", "svg", "log", "json"];
+
+/// Extensions of backups, of downloads that have not ended, and of what lies beside a file.
+const LEFTOVERS: [&str; 11] =
+    ["bak", "tmp", "part", "crdownload", "orig", "swp", "incomplete", "lock", "crc", "sha256", "md5"];
+
+/// The most text in `.json` files that have one record each and are about a corpus, in bytes.
+const SMALL: u64 = 512;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -81,8 +88,18 @@ impl Found {
     }
 
     fn leave_out(&mut self, extension: &str, files: usize, problem: Option<Error>) {
-        if files > 0 {
+        let same = |of: &&mut LeftOut| of.extension == extension && of.problem.is_none() && problem.is_none();
+        if let Some(of) = self.left_out.iter_mut().find(same) {
+            of.files += files;
+        } else if files > 0 {
             self.left_out.push(LeftOut { extension: extension.to_owned(), files, problem });
+        }
+    }
+
+    fn leave_parts_out(&mut self, is_out: impl Fn(&Part) -> bool) {
+        let out: Vec<Part> = self.parts.extract_if(.., |part| is_out(part)).collect();
+        for Part { path, size, .. } in out {
+            self.leave_out(&extension(&path), size.files as usize, None);
         }
     }
 }
@@ -90,15 +107,43 @@ impl Found {
 /// The corpus at the paths.
 pub(super) async fn look(args: &InitArgs) -> Result<Found> {
     let mut all = Found::default();
+    let (mut directories, mut files) = (Vec::new(), Vec::new());
+    // A path that is named twice is read once.
+    let mut seen = HashSet::new();
     for path in &args.paths {
         if path.to_str().is_some_and(|path| path.starts_with("hf://")) {
             all.add(whole(SourceKind::Huggingface, path, args).await?);
-        } else if metadata(path)?.is_dir() {
-            let found = directory(path, args).await?;
-            found.parts.into_iter().for_each(|part| all.add(part));
-            all.left_out.extend(found.left_out);
-        } else {
+            continue;
+        }
+        let named = if metadata(path)?.is_dir() { &mut directories } else { &mut files };
+        let real = real(path)?;
+        if seen.insert(real.clone()) {
+            named.push((path, real));
+        }
+    }
+    for (path, real) in &directories {
+        let around = directories.iter().find(|(_, around)| around != real && real.starts_with(around));
+        if let Some((around, _)) = around {
+            let (path, around) = (path.display(), around.display());
+            let problem = format!("{path} lies in {around}, which is named too; name one of them");
+            return Err(Error::Corpus { problem });
+        }
+        let found = directory(path, args).await?;
+        found.parts.into_iter().for_each(|part| all.add(part));
+        all.left_out.extend(found.left_out);
+    }
+    for (path, real) in files {
+        let (around, name) = (real.parent().unwrap_or(&real), real.file_name().map(PathBuf::from));
+        let has_it = |part: &Part| covered(slice::from_ref(&part.config), around, name.as_slice()).is_some();
+        if !all.parts.iter().any(has_it) {
             all.add(file(path, args).await?);
+        }
+    }
+    let is_dataset = all.parts.iter().any(|part| part.config.kind == SourceKind::Huggingface);
+    for (option, value) in [("--subset", &args.subset), ("--part", &args.part)] {
+        if value.is_some() && !is_dataset {
+            let problem = "there is no Hugging Face dataset at these paths; leave it out";
+            return Err(Error::config(option, problem));
         }
     }
     Ok(all)
@@ -158,7 +203,7 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Found> {
         found.parts.push(whole(kind, path, args).await?);
         return Ok(found);
     }
-    let (listing, runs) = listing(path).await?;
+    let (listing, runs) = listing(path)?;
     let files: Vec<&Path> = listing.iter().map(PathBuf::as_path).collect();
     // Shards in its directories are read through their descriptions.
     let described =
@@ -174,7 +219,11 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Found> {
     }
     let mut groups: BTreeMap<String, Vec<&Path>> = BTreeMap::new();
     for file in files.into_iter().filter(|file| !shards.iter().any(|shards| file.starts_with(shards))) {
-        groups.entry(extension(file)).or_default().push(file);
+        let extension = extension(file);
+        match LEFTOVERS.contains(&&*extension.to_lowercase()) || file.to_string_lossy().ends_with('~') {
+            true => found.leave_out(&extension, 1, None),
+            false => groups.entry(extension).or_default().push(file),
+        }
     }
     // Files without an extension count only if there are no others.
     let nameless = groups.remove("").unwrap_or_default();
@@ -207,10 +256,15 @@ async fn directory(path: &Path, args: &InitArgs) -> Result<Found> {
         found.parts.iter().filter(|part| is_plain(part) == plain).map(|part| part.size.text).sum()
     };
     if text(false) > 20 * text(true) {
-        let plain: Vec<Part> = found.parts.extract_if(.., |part| is_plain(part)).collect();
-        for Part { path, size, .. } in plain {
-            found.leave_out(&extension(&path), size.files as usize, None);
-        }
+        found.leave_parts_out(is_plain);
+    }
+    // Beside other files, small .json files with one record each are about them.
+    let is_small = |Part { path, size, .. }: &Part| {
+        let is_json = extension(path).split('.').next() == Some("json");
+        is_json && size.documents <= size.files && size.text < SMALL
+    };
+    if !found.parts.iter().all(is_small) {
+        found.leave_parts_out(is_small);
     }
     Ok(found)
 }
@@ -224,28 +278,42 @@ async fn whole(kind: SourceKind, path: &Path, args: &InitArgs) -> Result<Part> {
 }
 
 /// The files below a directory that may be a part of the corpus, in order, and the directories there that runs write to.
-async fn listing(path: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
-    // Opening a source whose documents are files reads none of them.
-    let all = SourceConfig { document: DocumentKind::File, ..SourceConfig::text(below(path, "**/*")) };
-    let source = match Source::open(&[all]).await {
-        // The directory has no files.
-        Err(Error::Corpus { .. }) => return Ok((Vec::new(), Vec::new())),
-        opened => opened?,
-    };
-    let files = || source.files().iter().filter(|file| file.len > 0).map(|file| file.path());
-    let runs = runs_within(path, files())?;
-    let is_part = |file: &&Path| {
-        !file.strip_prefix(plain(path)).unwrap_or(file).iter().any(is_about)
-            && !runs.iter().any(|run| file.starts_with(run))
-    };
-    let files = files().filter(is_part).map(Path::to_owned).collect();
+fn listing(path: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let mut files = Vec::new();
+    // Paths without a link come first, and what was seen is passed over: links may lead in a circle.
+    let (mut direct, mut links, mut seen) = (vec![(plain(path), real(path)?)], Vec::new(), HashSet::new());
+    while let Some((path, real)) = direct.pop().or_else(|| links.pop()) {
+        let failed = |e| Error::io(&path, "look at", e);
+        let metadata = fs::metadata(&real).map_err(failed)?;
+        if !seen.insert(real.clone()) {
+            continue;
+        } else if metadata.is_file() && metadata.len() > 0 {
+            files.push(path);
+        } else if metadata.is_dir() {
+            for entry in fs::read_dir(&real).map_err(failed)? {
+                let entry = entry.map_err(failed)?;
+                let (name, inner) = (entry.file_name(), entry.path());
+                let is_link = entry.file_type().map_err(failed)?.is_symlink();
+                match if is_link { inner.canonicalize() } else { Ok(inner) } {
+                    _ if is_about(&name) => {}
+                    Ok(real) if is_link => links.push((path.join(name), real)),
+                    Ok(real) => direct.push((path.join(name), real)),
+                    // Its group says what is wrong with it.
+                    Err(_) => files.push(path.join(name)),
+                }
+            }
+        }
+    }
+    files.sort_unstable_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
+    let runs = runs_within(path, files.iter().map(PathBuf::as_path))?;
+    files.retain(|file| !runs.iter().any(|run| file.starts_with(run)));
     Ok((files, runs))
 }
 
-/// Whether a file or a directory with this name is probably not a part of the corpus.
+/// Whether a file or a directory with this name is hidden, or probably not a part of the corpus.
 fn is_about(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_lowercase();
-    name.starts_with('_') || ABOUT.contains(&name.split('.').next().unwrap_or_default())
+    name.starts_with(['_', '.']) || ABOUT.contains(&name.split('.').next().unwrap_or_default())
 }
 
 /// Finds the parts that the files of one extension below a directory are: one for each way to read them.
@@ -259,13 +327,18 @@ async fn group(
 ) -> Result<()> {
     let end = if extension.is_empty() { String::new() } else { format!(".{}", exactly(extension)) };
     let all = patterns(&plain(directory), files, &end, runs);
-    let (mut ways, mut error): (Vec<Part>, _) = (Vec::new(), None);
+    let (mut ways, mut error, mut odd): (Vec<Part>, _, _) = (Vec::new(), None, None);
     // Some from all over them.
     let looked_at = files.len().min(LOOKED_AT);
     'files: for file in (0..looked_at).map(|number| files[number * files.len() / looked_at]) {
         let name = exactly(&file.to_string_lossy());
         let is_settings = |kind: SourceKind| kind == SourceKind::Text && SETTINGS.contains(&extension);
-        let Some(kind) = recognize(file)?.filter(|kind| !is_settings(*kind)) else { continue };
+        let kind = recognize(file).unwrap_or_else(|failed| {
+            error.get_or_insert(failed);
+            None
+        });
+        odd = odd.or(Some(file).filter(|_| kind.is_none()));
+        let Some(kind) = kind.filter(|kind| !is_settings(*kind)) else { continue };
         for part in &mut ways {
             if part.takes(kind, &name, args).await {
                 part.config.paths.push(name);
@@ -278,9 +351,20 @@ async fn group(
         }
     }
     let taken: usize = ways.iter().map(|part| part.config.paths.len()).sum();
-    // Other files of JSON are settings. Of another format, they are damaged, which reading them tells.
+    // Among files that tell what they are, one that does not is damaged.
+    if let (Some(odd), None, false) = (odd, &error, ways.is_empty()) {
+        error = file(odd, args).await.err();
+    }
+    // Other files of JSON are settings. Of another format, they are damaged; of many files, reading them tells.
     let is_json = extension.split('.').next() == Some("json");
-    let is_all = ways.len() == 1 && (taken == looked_at || !is_json);
+    // Without an extension, a pattern would match what is left out.
+    let is_apart = !extension.is_empty() || found.left_out.is_empty();
+    let is_all = ways.len() == 1
+        && if looked_at < files.len() {
+            taken == looked_at || !is_json
+        } else {
+            taken == looked_at && is_apart
+        };
     if is_all {
         ways[0].config.paths = all;
     } else if ways.is_empty() || looked_at == files.len() {

@@ -30,7 +30,7 @@ pub(super) struct Part {
     pub(super) config: SourceConfig,
     /// The first file, or the directory.
     pub(super) path: PathBuf,
-    /// The fields beside `config.field` that may hold the text.
+    /// The fields that may hold text and are not read.
     pub(super) others: Vec<String>,
     pub(super) size: Estimate,
 }
@@ -48,7 +48,15 @@ impl Part {
         let mut others = Vec::new();
         if !matches!(kind, SourceKind::Shards | SourceKind::Text) {
             match found(&config, args).await {
-                Some(found) => (config.task, config.field) = (found.task, found.field),
+                Some(found) => {
+                    (config.task, config.field, config.chat.fields) = (found.task, found.field, found.fields);
+                    if !config.chat.fields.is_empty() {
+                        others = Source::fields(&config).await.unwrap_or_default();
+                        others.retain(|name| {
+                            name != "prompt" && !config.chat.fields.values().any(|read| read == name)
+                        });
+                    }
+                }
                 None => others = records(&mut config, path, args.field.as_deref()).await?,
             }
         }
@@ -76,7 +84,9 @@ impl Part {
             return kind == here.kind;
         }
         match (found(&here, args).await, &here.field) {
-            (Some(found), field) => found.task == here.task && found.field == *field,
+            (Some(found), field) => {
+                found.task == here.task && found.field == *field && found.fields == here.chat.fields
+            }
             (None, Some(field)) => {
                 here.task == Task::Text && Source::text_field(&here, slice::from_ref(field)).await.is_some()
             }
@@ -122,7 +132,12 @@ async fn found(config: &SourceConfig, args: &InitArgs) -> Option<RecordsFound> {
 
 /// Decides which field of records holds the text, and returns the others that may.
 async fn records(config: &mut SourceConfig, path: &Path, wanted: Option<&str>) -> Result<Vec<String>> {
-    let names = Source::fields(config).await;
+    let mut names = Source::fields(config).await;
+    // A bad line does not matter if others have the usual field.
+    let usual = ["text".to_owned()];
+    if names.is_err() && Source::text_field(config, &usual).await.is_some() {
+        names = Ok(usual.to_vec());
+    }
     // Errors of other fields do not matter.
     let mut names = if wanted.is_some() { names.unwrap_or_default() } else { names? };
     if let ([name], SourceKind::Csv | SourceKind::Tsv) = (&names[..], config.kind)

@@ -12,7 +12,6 @@ pub(super) fn runs_within<'a>(
     directory: &Path,
     files: impl Iterator<Item = &'a Path>,
 ) -> Result<Vec<PathBuf>> {
-    let real = |path: &Path| path.canonicalize().map_err(|e| Error::io(path, "look at", e));
     let own = real(Path::new("."))?.join(RUNS);
     let own = own.canonicalize().unwrap_or(own);
     let own = own.strip_prefix(real(directory)?).ok().filter(|rest| !rest.as_os_str().is_empty());
@@ -42,13 +41,18 @@ pub(super) fn patterns(around: &Path, files: &[&Path], end: &str, runs: &[PathBu
     folders.into_iter().flat_map(of_folder).collect()
 }
 
+/// A path without links.
+pub(super) fn real(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().map_err(|e| Error::io(path, "look at", e))
+}
+
 /// A path without `./`, like the paths of listed files.
 pub(super) fn plain(path: &Path) -> PathBuf {
     path.components().filter(|part| *part != Component::CurDir).collect()
 }
 
 /// The pattern of files below a directory.
-pub(super) fn below(directory: &Path, rest: &str) -> String {
+fn below(directory: &Path, rest: &str) -> String {
     let name = exactly(&plain(directory).to_string_lossy());
     Path::new(&name).join(rest).to_string_lossy().into_owned()
 }

@@ -115,8 +115,15 @@ fn source(parts: &[Part], number: usize) -> String {
             }
         };
         lines.push(set("task", &toml_of(&config.task), why));
+        let field = |name: &str| Some(format!("{name} = {}", toml_of(config.chat.fields.get(name)?)));
+        let fields = ["prompt", "completion"].into_iter().filter_map(field).collect::<Vec<_>>().join(", ");
+        let others = others.join(", ");
+        let unused = if others.is_empty() { others } else { format!("not used: {others}") };
         let template = "its file, unless it lies beside tokenizer.path";
-        lines.push(set("# chat", "{ template = \"chat_template.jinja\" }", template));
+        lines.push(match &*fields {
+            "" => set("# chat.template", "\"chat_template.jinja\"", template),
+            fields => set("chat.fields", &format!("{{ {fields} }}"), &unused),
+        });
     }
     if config.kind == SourceKind::Text {
         let why = match config.document {

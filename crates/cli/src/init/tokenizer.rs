@@ -43,8 +43,17 @@ pub(super) fn choose(args: &InitArgs, parts: &[Part], text: u64) -> Result<Token
 fn usual_end(path: &Path) -> Result<Option<String>> {
     let text = bounded::read_any(&millstream::local(path)?, MOST);
     let text = text.map_err(|e| Error::io(path, "read the tokenizer", e))?;
-    // A file of ranks is not JSON, and does not name its special tokens.
-    let tokenizer: Value = serde_json::from_slice(&text).unwrap_or_default();
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+    // A file of ranks is not JSON, and does not name its special tokens. Its lines are a token in base64 and its rank.
+    let tokenizer: Value = serde_json::from_slice(text).unwrap_or_default();
+    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = std::str::from_utf8(line).unwrap_or_default().trim().split_once(' ');
+    let has_ranks = line.is_some_and(|(token, rank)| token.len() % 4 == 0 && rank.parse::<u32>().is_ok());
+    if !tokenizer["model"].is_object() && !has_ranks {
+        let problem =
+            format!("{} is neither a tokenizer.json nor a file of ranks; name one that is", path.display());
+        return Err(Error::config("--tokenizer", problem));
+    }
     let added = tokenizer["added_tokens"].as_array().into_iter().flatten();
     let names: Vec<&str> = added.filter_map(|token| token["content"].as_str()).collect();
     Ok(ENDS.into_iter().find(|end| names.contains(end)).map(str::to_owned))
