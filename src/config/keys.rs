@@ -49,14 +49,22 @@ pub(super) fn bound(path: &[String], sections: &[Section]) -> Option<Bound> {
 
 /// What to do about the unknown key of one of the sections, whose keys are `known`.
 pub(super) fn advice(key: &str, known: &[String], sections: &[Section]) -> String {
+    // A letter too much or too few, or a word more.
+    let is_near = |other: &&String| {
+        strsim::damerau_levenshtein(key, other) == 1 || key.split('_').any(|word| word == *other)
+    };
+    let near = known.iter().find(is_near).map(|near| format!("did you mean `{near}`?"));
     let others = || {
         let others = sections.iter().filter(|section| section.keys != known);
         others.flat_map(|section| section.keys.iter().map(|other| (section.name, other.as_str())))
     };
     let exact: Vec<String> =
         others().filter(|(_, other)| *other == key).map(|(section, key)| dotted(section, key)).collect();
-    if !exact.is_empty() {
-        return format!("it is {}", exact.join(" or "));
+    match (near, exact.is_empty()) {
+        (None, false) => return format!("it is {}", exact.join(" or ")),
+        (Some(near), false) => return format!("{near} Elsewhere it is {}", exact.join(" or ")),
+        (Some(near), true) => return near,
+        (None, true) => {}
     }
     let here = nearest(key, known.iter().map(String::as_str), |name| name);
     let elsewhere = nearest(key, others(), |(_, name)| name);
