@@ -1,9 +1,10 @@
 //! `verify` proves a loader that is not Millstream's, and names the first row that is lost, repeated or changed.
 //!
-//! This program is both sides: `verify` starts it as its children, each with the name of one ignored test.
+//! This program is both sides: `verify` starts it as its children, each with the names of an ignored test and a defect.
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -19,71 +20,40 @@ const ROWS: usize = 240;
 const BATCH: usize = 4;
 const BATCHES: u64 = (ROWS / BATCH) as u64;
 
-/// What is wrong with a loader.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Defect {
-    /// Nothing: its rows are named otherwise in each process, which must not matter.
-    None,
-    LosesARowAtResume,
-    RepeatsABatchAtResume,
-    /// At the first resume; the batch comes last.
-    PutsOffABatchAtResume,
-    ChangesARowWithTwoWorkers,
-    SwapsRowsWithTwoWorkers,
-    InsertsARowWithTwoWorkers,
-    ReplacesARowWithTwoWorkers,
-    EndsEarlyWithTwoWorkers,
-    EndsLateWithTwoWorkers,
-    SharesARowInAWorld,
-    /// Both have two epochs of the same rows.
-    LosesARowOfTheSecondEpochWithTwoWorkers,
-    RepeatsABatchOfTheFirstEpochWithTwoWorkers,
-    RefusesItsState,
-    CrashesAfterItLostARow,
-    CountsFromZero,
-    LogsNoJson,
-    IgnoresItsOrders,
-}
+/// What may be wrong with a loader.
+const DEFECTS: [&str; 18] = [
+    // Nothing: its rows are named otherwise in each process, which must not matter.
+    "none",
+    "loses_a_row_at_resume",
+    "repeats_a_batch_at_resume",
+    // At the first resume; the batch comes last.
+    "puts_off_a_batch_at_resume",
+    "changes_a_row_with_two_workers",
+    "swaps_rows_with_two_workers",
+    "inserts_a_row_with_two_workers",
+    "replaces_a_row_with_two_workers",
+    "ends_early_with_two_workers",
+    "ends_late_with_two_workers",
+    "shares_a_row_in_a_world",
+    // Both have two epochs of the same rows.
+    "loses_a_row_of_the_second_epoch_with_two_workers",
+    "repeats_a_batch_of_the_first_epoch_with_two_workers",
+    "refuses_its_state",
+    "crashes_after_it_lost_a_row",
+    "counts_from_zero",
+    "logs_no_json",
+    "ignores_its_orders",
+];
 
-/// The children: `verify` starts this program anew with the name of one of them. Anywhere else they do nothing.
-mod child {
-    use super::*;
-
-    macro_rules! children {
-        ($($name:ident: $defect:ident,)*) => {$(
-            #[test]
-            #[ignore = "other tests start it as their child"]
-            fn $name() {
-                deliver(Defect::$defect);
-            }
-        )*};
-    }
-
-    children! {
-        none: None,
-        loses_a_row_at_resume: LosesARowAtResume,
-        repeats_a_batch_at_resume: RepeatsABatchAtResume,
-        puts_off_a_batch_at_resume: PutsOffABatchAtResume,
-        changes_a_row_with_two_workers: ChangesARowWithTwoWorkers,
-        swaps_rows_with_two_workers: SwapsRowsWithTwoWorkers,
-        inserts_a_row_with_two_workers: InsertsARowWithTwoWorkers,
-        replaces_a_row_with_two_workers: ReplacesARowWithTwoWorkers,
-        ends_early_with_two_workers: EndsEarlyWithTwoWorkers,
-        ends_late_with_two_workers: EndsLateWithTwoWorkers,
-        shares_a_row_in_a_world: SharesARowInAWorld,
-        loses_a_row_of_the_second_epoch_with_two_workers: LosesARowOfTheSecondEpochWithTwoWorkers,
-        repeats_a_batch_of_the_first_epoch_with_two_workers: RepeatsABatchOfTheFirstEpochWithTwoWorkers,
-        refuses_its_state: RefusesItsState,
-        crashes_after_it_lost_a_row: CrashesAfterItLostARow,
-        counts_from_zero: CountsFromZero,
-        logs_no_json: LogsNoJson,
-        ignores_its_orders: IgnoresItsOrders,
-    }
-
-    #[test]
-    #[ignore = "other tests start it as their child"]
-    fn millstream() {
-        block_on(verify::serve(Loader::builder)).expect("no error");
+/// The child: `verify` starts this program anew with the name of this test, and of a defect behind it. Otherwise it
+/// does nothing.
+#[test]
+#[ignore = "other tests start it as their child"]
+fn child() {
+    let Some(orders) = std::env::var_os("MILLSTREAM_VERIFY_ORDERS") else { return };
+    match &*std::env::args().next_back().expect("a name") {
+        "millstream" => assert!(block_on(verify::serve(Loader::builder)).expect("no error")),
+        defect => deliver(defect, Path::new(&orders)),
     }
 }
 
@@ -106,26 +76,26 @@ fn foreign(name: &str) -> Row {
 }
 
 /// All rows, in order.
-fn rows(defect: Defect, workers: u64) -> Vec<Row> {
+fn rows(defect: &str, workers: u64) -> Vec<Row> {
     let epoch = match defect {
-        Defect::LosesARowOfTheSecondEpochWithTwoWorkers => ROWS / 2,
-        Defect::RepeatsABatchOfTheFirstEpochWithTwoWorkers => ROWS / 2,
+        "loses_a_row_of_the_second_epoch_with_two_workers" => ROWS / 2,
+        "repeats_a_batch_of_the_first_epoch_with_two_workers" => ROWS / 2,
         _ => ROWS,
     };
     let mut rows: Vec<Row> = (0..ROWS).map(|nth| row(nth % epoch)).collect();
     if workers == 2 {
         match defect {
-            Defect::ChangesARowWithTwoWorkers => rows[50] = foreign(&name(50)),
-            Defect::SwapsRowsWithTwoWorkers => rows.swap(50, 55),
-            Defect::InsertsARowWithTwoWorkers => rows.insert(50, foreign("nowhere:1")),
-            Defect::ReplacesARowWithTwoWorkers => rows[50] = foreign("nowhere:1"),
-            Defect::LosesARowOfTheSecondEpochWithTwoWorkers => drop(rows.remove(170)),
-            Defect::RepeatsABatchOfTheFirstEpochWithTwoWorkers => {
+            "changes_a_row_with_two_workers" => rows[50] = foreign(&name(50)),
+            "swaps_rows_with_two_workers" => rows.swap(50, 55),
+            "inserts_a_row_with_two_workers" => rows.insert(50, foreign("nowhere:1")),
+            "replaces_a_row_with_two_workers" => rows[50] = foreign("nowhere:1"),
+            "loses_a_row_of_the_second_epoch_with_two_workers" => drop(rows.remove(170)),
+            "repeats_a_batch_of_the_first_epoch_with_two_workers" => {
                 let batch = rows[44..44 + BATCH].to_vec();
                 rows.splice(48..48, batch);
             }
-            Defect::EndsEarlyWithTwoWorkers => rows.truncate(ROWS - 2 * BATCH),
-            Defect::EndsLateWithTwoWorkers => rows.extend_from_within(..BATCH),
+            "ends_early_with_two_workers" => rows.truncate(ROWS - 2 * BATCH),
+            "ends_late_with_two_workers" => rows.extend_from_within(..BATCH),
             _ => {}
         }
     }
@@ -133,9 +103,9 @@ fn rows(defect: Defect, workers: u64) -> Vec<Row> {
 }
 
 /// Follows the orders, as a program in another language would.
-fn deliver(defect: Defect) {
-    let Some(path) = std::env::var_os("MILLSTREAM_VERIFY_ORDERS") else { return };
-    let orders: Value = serde_json::from_slice(&std::fs::read(path).expect("orders")).expect("JSON");
+fn deliver(defect: &str, orders: &Path) {
+    assert!(DEFECTS.contains(&defect), "there is no defect {defect:?}");
+    let orders: Value = serde_json::from_slice(&std::fs::read(orders).expect("orders")).expect("JSON");
     assert!(orders["config"].is_null(), "{orders}");
     let until = orders["until"].as_u64().expect("a number");
     let step = &orders["step"];
@@ -143,7 +113,7 @@ fn deliver(defect: Defect) {
         step["secs"].as_u64().expect("seconds"),
         step["nanos"].as_u64().expect("nanoseconds") as u32,
     );
-    let log = std::path::Path::new(orders["log"].as_str().expect("a path"));
+    let log = Path::new(orders["log"].as_str().expect("a path"));
     let of = |key: &str| orders["loader"][key].as_u64().expect("a number");
     let (workers, rank, world, from) = (of("workers"), of("rank") as usize, of("world") as usize, of("from"));
     let states = orders["loader"]["states"].as_array().expect("states");
@@ -157,25 +127,25 @@ fn deliver(defect: Defect) {
         assert_eq!(position as u64 / BATCH as u64, from, "{orders}");
         assert_eq!(states.len() as u64, state["world"], "one for each rank: {orders}");
         match defect {
-            Defect::LosesARowAtResume | Defect::CrashesAfterItLostARow => position += 1,
-            Defect::RepeatsABatchAtResume => position -= BATCH,
-            Defect::RefusesItsState => {
+            "loses_a_row_at_resume" | "crashes_after_it_lost_a_row" => position += 1,
+            "repeats_a_batch_at_resume" => position -= BATCH,
+            "refuses_its_state" => {
                 return std::fs::write(log.with_extension("refused"), "it is too old").expect("written");
             }
             _ => {}
         }
         let again = state["first_resume"].as_u64().map(|it| it as usize);
-        assert!(defect != Defect::CrashesAfterItLostARow || again.is_none(), "it goes on only once");
+        assert!(defect != "crashes_after_it_lost_a_row" || again.is_none(), "it goes on only once");
         first_resume = again.or(Some(position));
     }
-    if defect == Defect::IgnoresItsOrders {
+    if defect == "ignores_its_orders" {
         return;
     }
     let mut log = OpenOptions::new().append(true).open(log).expect("a log");
-    if let (Defect::PutsOffABatchAtResume, Some(at)) = (defect, first_resume) {
+    if let ("puts_off_a_batch_at_resume", Some(at)) = (defect, first_resume) {
         rows[at..].rotate_left(BATCH);
     }
-    for batch in if defect == Defect::CountsFromZero { 0 } else { from }..until {
+    for batch in if defect == "counts_from_zero" { 0 } else { from }..until {
         if position >= rows.len() {
             break;
         }
@@ -184,31 +154,31 @@ fn deliver(defect: Defect) {
         let at = position + nth * share;
         let mut own = rows[at.min(rows.len())..(at + share).min(rows.len())].to_vec();
         position = (position + BATCH).min(rows.len());
-        if defect == Defect::SharesARowInAWorld && world == 2 && batch == 5 && rank == 1 {
+        if defect == "shares_a_row_in_a_world" && world == 2 && batch == 5 && rank == 1 {
             own[1] = rows[5 * BATCH + 2].clone();
         }
-        if defect == Defect::None {
+        if defect == "none" {
             own.iter_mut().for_each(|row| row.1 += &format!(" of process {}", std::process::id()));
         }
         let state = json!({ "position": position, "world": world, "first_resume": first_resume }).to_string();
         let line = json!({ "batch": batch, "rows": own, "state": state });
-        let line = if defect == Defect::LogsNoJson { "no batch\n".to_owned() } else { format!("{line}\n") };
+        let line = if defect == "logs_no_json" { "no batch\n".to_owned() } else { format!("{line}\n") };
         log.write_all(line.as_bytes()).expect("written");
         std::thread::sleep(step);
     }
 }
 
-/// A plan whose children are those of that name.
-fn plan(child: &str) -> Plan {
+/// A plan whose children have this defect.
+fn plan(defect: &str) -> Plan {
     let mut plan = Plan::of_any(std::env::current_exe().expect("this program"));
-    let child = format!("any_loader::child::{child}");
-    plan.args = ["--exact", &child, "--ignored", "--nocapture"].map(str::to_owned).to_vec();
+    plan.args =
+        ["--exact", "--ignored", "--nocapture", "any_loader::child", defect].map(str::to_owned).to_vec();
     (plan.points, plan.seed) = (6, 7);
     plan
 }
 
-fn run(child: &str, change: impl FnOnce(&mut Plan)) -> Result<Report> {
-    let mut plan = plan(child);
+fn run(defect: &str, change: impl FnOnce(&mut Plan)) -> Result<Report> {
+    let mut plan = plan(defect);
     change(&mut plan);
     plan.run(&AtomicBool::new(false))
 }
@@ -331,8 +301,8 @@ fn a_row_that_comes_much_later_is_found_though_the_child_is_killed_before() {
 }
 
 /// What the first run with two workers says, if only runs with two workers differ.
-fn with_two_workers(child: &str) -> (Report, String) {
-    let report = run(child, |_| {}).expect("no error");
+fn with_two_workers(defect: &str) -> (Report, String) {
+    let report = run(defect, |_| {}).expect("no error");
     let broken = broken(&report);
     assert!(broken[0] == (Law::Order, "workers 2"), "{report}");
     assert!(broken[1..].iter().all(|(law, how)| *law == Law::Resume && how.starts_with("workers 2, ")));
@@ -450,7 +420,7 @@ fn a_difference_is_told_even_if_the_loader_fails_after_it() {
 
 #[test]
 fn a_child_that_does_not_follow_its_orders_is_told_how() {
-    let problem = |child: &str| match run(child, |_| {}).expect_err("it fails") {
+    let problem = |defect: &str| match run(defect, |_| {}).expect_err("it fails") {
         Error::Verify { problem } => problem,
         error => panic!("{error:?}"),
     };

@@ -1,19 +1,17 @@
 //! The laws over conversations, in files of every kind that has records.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use futures::TryStreamExt;
 use millstream::config::{
     ByteCount, ChatConfig, Config, PackRule, Samples, SourceConfig, SourceKind, Task, TokenizerConfig,
 };
 use millstream::prepare::prepare;
-use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Cursor, Error, Loader, Result};
+use millstream::{Batch, Error, Loader, Result};
 use proptest::prelude::*;
 
 use crate::chats_in_files::{Chat, KINDS, TEMPLATES, chats, samples, written};
-use crate::corpus::{all, block_on, configs, digests, resumes, unpadded, worlds_agree};
+use crate::corpus::{all, all_of, block_on, builder, configs, digests, resumes, resumes_of, worlds_agree};
 use crate::order::deliveries;
 
 /// A config that reads conversations of one kind, with rows that hold most of them.
@@ -86,8 +84,7 @@ proptest! {
         (config.pipeline.lanes, config.pipeline.batch_size) = (6.into(), 6 * config.pipeline.batch_size);
         let one = block_on(all(&config));
         prop_assume!(!is_nothing(&one));
-        let expected: Vec<_> = one.expect("no errors").iter().map(unpadded).collect();
-        worlds_agree(&config, &expected, &worlds, cut)?;
+        block_on(worlds_agree(&config, builder, &one.expect("no errors"), &worlds, cut))?;
     }
 
     #[test]
@@ -122,10 +119,7 @@ proptest! {
         for template in TEMPLATES {
             config.sources[0].chat = ChatConfig { samples, ..template.chat(directory.path()) };
             let sides = [false, true].map(|held_out| {
-                let builder = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer));
-                let batches = block_on(async {
-                    builder.with_held_out(held_out).open().await?.try_collect::<Vec<Batch>>().await
-                });
+                let batches = block_on(all_of(builder(&config).with_held_out(held_out)));
                 let batches = if is_nothing(&batches) { Vec::new() } else { batches.expect("no errors") };
                 let deliveries = deliveries(&batches);
                 deliveries.into_iter().map(|(_, byte, _)| byte).collect::<BTreeSet<u64>>()
@@ -146,12 +140,10 @@ fn a_cursor_of_another_template_is_refused_and_a_moved_one_is_not() {
     let chats: Vec<Chat> = (0..40).map(answered).collect();
     let mut config = config(Config::default(), SourceKind::Jsonl, directory.path(), &chats, Samples::Chat);
     let open = async |config: &Config, cursor| {
-        let builder = Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer));
-        builder.with_cursor(cursor).open().await.map(|loader| loader.start().batch())
+        builder(config).with_cursor(cursor).open().await.map(|loader| loader.start().batch())
     };
     block_on(async {
-        let loader = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer)).open().await;
-        let cursor = loader.expect("it opens").start().clone();
+        let cursor = builder(&config).open().await.expect("it opens").start().clone();
         let moved = directory.path().join("moved.jinja");
         let template = config.sources[0].chat.template.replace(moved.clone()).expect("a template");
         std::fs::rename(template, moved).expect("it moves");
@@ -181,14 +173,12 @@ fn records_in_memory_are_rendered() {
     let builder = |records: Vec<String>, like: &SourceConfig| {
         let source = SourceConfig { field: None, ..SourceConfig::records(records) };
         let source = source.with_task(Task::Chat).with_chat(like.chat.clone());
-        Loader::builder(&config.clone().with_source(source)).with_tokenizer(Arc::new(ByteTokenizer))
+        builder(&config.clone().with_source(source))
     };
     let records: Vec<String> = chats.iter().map(|chat| chat.record().to_string()).collect();
     for samples in [Samples::Chat, Samples::Turns] {
         like.chat.samples = samples;
-        let builder = builder(records.clone(), &like);
-        let batches: Vec<Batch> =
-            block_on(async { builder.open().await?.try_collect().await }).expect("no errors");
+        let batches = block_on(all_of(builder(records.clone(), &like))).expect("no errors");
         let mut found: Vec<String> = deliveries(&batches).into_iter().map(|(.., text)| text).collect();
         let expected = chats.iter().flat_map(|chat| chat.samples(samples));
         let mut expected: Vec<String> = expected.map(|chat| TEMPLATES[0].text(&chat)).collect();
@@ -198,8 +188,7 @@ fn records_in_memory_are_rendered() {
     }
 
     let broken = [records, vec!["{\"messages\": 7}".to_owned()]].concat();
-    let read = async { builder(broken, &like).open().await?.try_collect::<Vec<Batch>>().await };
-    let error = block_on(read).expect_err("a refusal").to_string();
+    let error = block_on(all_of(builder(broken, &like))).expect_err("a refusal").to_string();
     assert!(error.starts_with("texts (row 21): "), "{error}");
 }
 
@@ -225,8 +214,7 @@ fn prepared_conversations_are_those_of_the_files() {
             let stored = SourceConfig::shards(shards.display().to_string());
             let stored = Config { sources: vec![stored], ..text.clone() };
             let batches = |config: &Config, held_out: bool| -> Vec<Batch> {
-                let builder = Loader::builder(config).with_held_out(held_out);
-                block_on(async { builder.open().await?.try_collect().await }).expect("no errors")
+                block_on(all_of(Loader::builder(config).with_held_out(held_out))).expect("no errors")
             };
             for held_out in [false, true] {
                 let [of_text, of_shards] = [&text, &stored].map(|config| batches(config, held_out));
@@ -273,22 +261,12 @@ fn holes_are_drawn_from_the_seed_of_the_source() {
     (config.pipeline.shuffle_splits, config.pipeline.window, config.pipeline.lanes) =
         (false, 1.into(), 2.into());
     (config.pipeline.epochs, config.pipeline.seq_len, config.pipeline.batch_size) = (Some(2), 32, 4);
-    let batches = |config: &Config, cursor: Option<&Cursor>| -> Vec<Batch> {
-        let builder = Loader::builder(config);
-        let builder = match cursor {
-            Some(cursor) => builder.with_cursor(cursor.clone()),
-            None => builder,
-        };
-        block_on(async { builder.open().await?.try_collect().await }).expect("no errors")
-    };
-    let whole = batches(&config, None);
-    for at in [0, 3, whole.len() / 2] {
-        let rest = batches(&config, Some(whole[at].cursor()));
-        assert_eq!(digests(&rest), digests(&whole[at + 1..]), "after batch {at}");
-    }
+    assert_eq!(block_on(resumes_of(|| Loader::builder(&config), usize::MAX)), Ok(()));
+    let digests = |config: &Config| digests(&block_on(all_of(Loader::builder(config))).expect("no errors"));
+    let whole = digests(&config);
     let seeded = Config { seed: 7, ..config.clone() };
-    assert_ne!(digests(&batches(&seeded, None)), digests(&whole));
+    assert_ne!(digests(&seeded), whole);
     let mut fixed = seeded.clone();
     fixed.sources[0].seed = Some(config.seed);
-    assert_eq!(digests(&batches(&fixed, None)), digests(&whole));
+    assert_eq!(digests(&fixed), whole);
 }

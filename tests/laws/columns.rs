@@ -14,11 +14,10 @@ use millstream::config::{
 use millstream::document::ColumnValue;
 use millstream::loader::LoaderBuilder;
 use millstream::prepare::prepare;
-use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Document, Loader, Sequence, Tokens};
 use proptest::prelude::*;
 
-use crate::corpus::{block_on, configs, reread};
+use crate::corpus::{block_on, builder, configs, reread};
 use crate::support::tokenizers::before;
 
 /// The columns of the test, by their names in the files.
@@ -80,10 +79,6 @@ fn write(directory: &Path, files: &BTreeMap<String, Vec<Record>>) -> Known {
         std::fs::write(path, file).expect("a file");
     }
     known
-}
-
-fn builder(config: &Config) -> LoaderBuilder {
-    Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer))
 }
 
 /// All batches, from a cursor on.

@@ -1,14 +1,12 @@
 //! Custom documents in place of files: the laws hold where the origin can go back.
 
-use std::sync::Arc;
-
 use futures::{StreamExt, TryStreamExt, stream};
 use millstream::config::{Config, SourceConfig, Uneven};
 use millstream::loader::LoaderBuilder;
-use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Document, Error, LaneCursor, Loader, Result, Tracked};
+use millstream::{Document, Error, LaneCursor, Result, Tracked};
 use proptest::prelude::*;
 
+use crate::corpus::{self, all_of, reread, resumes_of};
 use crate::support::runtime::block_on_bare;
 
 fn config(lanes: usize, window: usize) -> Config {
@@ -22,8 +20,7 @@ fn config(lanes: usize, window: usize) -> Config {
 
 /// Lane l has `documents` + l documents, each of which names itself.
 fn builder(config: &Config, documents: u64) -> LoaderBuilder {
-    let tokenizer = Arc::new(ByteTokenizer);
-    Loader::builder(config).with_tokenizer(tokenizer).documents("numbers", move |lane, start| {
+    corpus::builder(config).documents("numbers", move |lane, start| {
         stream::iter((start.documents..documents + lane as u64).map(document(lane))).boxed()
     })
 }
@@ -35,10 +32,6 @@ fn document(lane: usize) -> impl Fn(u64) -> Result<Tracked<Document>> {
     }
 }
 
-async fn all(builder: LoaderBuilder) -> Result<Vec<Batch>> {
-    builder.open().await?.try_collect().await
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -46,17 +39,11 @@ proptest! {
     fn every_cursor_resumes_exactly(lanes in 1_usize..4, window in 1_usize..40, documents in 0_u64..120) {
         block_on_bare(async {
             let config = config(lanes, window);
-            let whole = all(builder(&config, documents + 1)).await.expect("no error");
-            for (index, batch) in whole.iter().enumerate() {
-                let rest = all(builder(&config, documents + 1).with_cursor(batch.cursor().clone())).await.expect("no error");
-                prop_assert_eq!(rest.len(), whole.len() - index - 1);
-                for (again, once) in rest.iter().zip(&whole[index + 1..]) {
-                    prop_assert_eq!(again.ids(), once.ids());
-                    prop_assert_eq!(again.cursor(), once.cursor());
-                }
-            }
-            let ids: Vec<u32> = whole.iter().flat_map(|batch| batch.ids().to_vec()).collect();
-            prop_assert!(ids.len() as u64 >= documents * 16);
+            let builder = || builder(&config, documents + 1);
+            prop_assert_eq!(resumes_of(builder, usize::MAX).await, Ok(()));
+            let whole = all_of(builder()).await.expect("no error");
+            let ids: usize = whole.iter().map(|batch| batch.ids().len()).sum();
+            prop_assert!(ids as u64 >= documents * 16);
             Ok(())
         })?;
     }
@@ -66,23 +53,19 @@ proptest! {
 fn no_rank_waits_for_the_lanes_of_others_nor_needs_them_to_resume() {
     let mut config = config(2, 4);
     (config.pipeline.rank, config.pipeline.world) = (Some(0), Some(2));
-    let whole = block_on_bare(all(builder(&config, 40))).expect("no error");
+    let whole = block_on_bare(all_of(builder(&config, 40))).expect("no error");
     // The other rank's lane gives nothing, so its length is not known when the cursor is saved.
-    let silent = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer)).documents(
-        "numbers",
-        move |lane, start| match lane {
-            0 => stream::iter((start.documents..40).map(document(0))).boxed(),
-            _ => stream::pending().boxed(),
-        },
-    );
+    let silent = corpus::builder(&config).documents("numbers", move |lane, start| match lane {
+        0 => stream::iter((start.documents..40).map(document(0))).boxed(),
+        _ => stream::pending().boxed(),
+    });
     let first = block_on_bare(async { silent.open().await?.take(3).try_collect::<Vec<_>>().await });
     let first = first.expect("no error");
     for (batch, once) in first.iter().zip(&whole) {
         assert_eq!((batch.ids(), batch.cursor()), (once.ids(), once.cursor()));
     }
-    let saved = serde_json::to_string(first[2].cursor()).expect("JSON");
-    let saved = serde_json::from_str(&saved).expect("the same cursor");
-    let rest = block_on_bare(all(builder(&config, 40).with_cursor(saved))).expect("no error");
+    let rest = all_of(builder(&config, 40).with_cursor(reread(first[2].cursor())));
+    let rest = block_on_bare(rest).expect("no error");
     assert_eq!(rest.len(), whole.len() - 3);
     for (batch, once) in rest.iter().zip(&whole[3..]) {
         assert_eq!(batch.ids(), once.ids());
@@ -93,7 +76,7 @@ fn no_rank_waits_for_the_lanes_of_others_nor_needs_them_to_resume() {
 fn a_config_with_sources_is_refused() {
     let mut config = config(1, 1);
     config.sources = vec![SourceConfig { paths: vec!["*.txt".to_owned()], ..SourceConfig::default() }];
-    let error = block_on_bare(all(builder(&config, 3))).expect_err("an error");
+    let error = block_on_bare(all_of(builder(&config, 3))).expect_err("an error");
     assert!(matches!(&error, Error::Config { key, .. } if key == "source"), "{error}");
 }
 
@@ -101,7 +84,7 @@ fn a_config_with_sources_is_refused() {
 fn there_is_nothing_to_wrap_to() {
     let mut config = config(1, 1);
     config.pipeline.uneven = Uneven::Wrap;
-    let error = block_on_bare(all(builder(&config, 3))).expect_err("an error");
+    let error = block_on_bare(all_of(builder(&config, 3))).expect_err("an error");
     assert!(error.to_string().starts_with("pipeline.uneven: "), "{error}");
 }
 
@@ -110,7 +93,7 @@ fn they_are_not_held_out() {
     let mut config = config(1, 1);
     config.pipeline.holdout = 0.1;
     for held_out in [false, true] {
-        let error = block_on_bare(all(builder(&config, 3).with_held_out(held_out))).expect_err("an error");
+        let error = block_on_bare(all_of(builder(&config, 3).with_held_out(held_out))).expect_err("an error");
         assert!(error.to_string().starts_with("pipeline.holdout: "), "{error}");
     }
 }
@@ -118,23 +101,22 @@ fn they_are_not_held_out() {
 #[test]
 fn another_name_is_another_order() {
     let config = config(1, 4);
-    let batches = block_on_bare(all(builder(&config, 30))).expect("no error");
+    let batches = block_on_bare(all_of(builder(&config, 30))).expect("no error");
     let cursor = batches[0].cursor().clone();
-    let other = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer)).with_cursor(cursor);
+    let other = corpus::builder(&config).with_cursor(cursor);
     let other = other.documents("others", |_, _| stream::empty().boxed());
-    assert!(matches!(block_on_bare(all(other)), Err(Error::Fingerprint { .. })));
+    assert!(matches!(block_on_bare(all_of(other)), Err(Error::Fingerprint { .. })));
 }
 
 #[test]
 fn an_error_of_the_origin_ends_the_stream() {
     let config = config(1, 1);
-    let failing =
-        Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer)).documents("failing", |_, start| {
-            let first = Document::new("long enough for some rows, and then some more");
-            let error = first.error("the line is dead", "call again");
-            assert_eq!(start.documents, 0);
-            stream::iter([Ok(Tracked::new(first, LaneCursor::after(1))), Err(error)]).boxed()
-        });
-    let error = block_on_bare(all(failing)).expect_err("an error");
+    let failing = corpus::builder(&config).documents("failing", |_, start| {
+        let first = Document::new("long enough for some rows, and then some more");
+        let error = first.error("the line is dead", "call again");
+        assert_eq!(start.documents, 0);
+        stream::iter([Ok(Tracked::new(first, LaneCursor::after(1))), Err(error)]).boxed()
+    });
+    let error = block_on_bare(all_of(failing)).expect_err("an error");
     assert!(error.to_string().contains("the line is dead"), "{error}");
 }

@@ -18,8 +18,9 @@ use millstream::meter::Fault;
 use millstream::stage::{StageExt, Workers};
 use millstream::tokenizer::{ByteTokenizer, Encoder};
 use millstream::verify::Plan;
-use millstream::{Batch, Error, LaneCursor, Loader, Meters, Result, Sequence, Source, Tokens, Tracked};
+use millstream::{Batch, Error, LaneCursor, Meters, Sequence, Source, Tokens, Tracked};
 
+use crate::corpus::{all_of, builder, resumes_of, worlds_agree};
 use crate::support::wait::wait_for;
 
 fn source() -> SourceConfig {
@@ -34,14 +35,6 @@ fn config() -> Config {
     (pipeline.seq_len, pipeline.batch_size, pipeline.epochs) = (96, 8, Some(1));
     (pipeline.lanes, pipeline.window) = (4.into(), 24.into());
     config
-}
-
-fn builder(config: &Config) -> LoaderBuilder {
-    Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer))
-}
-
-async fn all(builder: LoaderBuilder) -> Result<Vec<Batch>> {
-    builder.open().await?.try_collect().await
 }
 
 /// Keeps documents of at least ten tokens.
@@ -129,35 +122,20 @@ async fn every_cursor_resumes_exactly_whatever_the_packing() {
     let mut tokens = config();
     (tokens.pipeline.pack, tokens.pipeline.batch_tokens) = (PackRule::Pad, Some(1000));
     for config in [plain, best_fit, twice, tokens] {
-        let whole = all(staged(builder(&config))).await.expect("no error");
-        assert!(whole.len() > 20, "{}", whole.len());
-        for (index, batch) in whole.iter().enumerate() {
-            let rest = staged(builder(&config)).with_cursor(batch.cursor().clone());
-            let rest = all(rest).await.expect("no error");
-            assert_eq!(rest.len(), whole.len() - index - 1, "resumed after batch {index}");
-            for (again, once) in rest.iter().zip(&whole[index + 1..]) {
-                assert_eq!(again.ids(), once.ids(), "resumed after batch {index}");
-                assert_eq!(again.cursor(), once.cursor(), "resumed after batch {index}");
-            }
-        }
+        let builder = || staged(builder(&config));
+        let batches = all_of(builder()).await.expect("no error").len();
+        assert!(batches > 20, "{batches}");
+        assert_eq!(resumes_of(builder, usize::MAX).await, Ok(()));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_rank_has_its_rows_of_every_batch() {
     let config = config();
-    let whole = all(staged(builder(&config))).await.expect("no error");
-    for world in [2, 4] {
-        for rank in 0..world {
-            let mut config = config.clone();
-            (config.pipeline.rank, config.pipeline.world) = (Some(rank), Some(world));
-            let own = all(staged(builder(&config))).await.expect("no error");
-            assert_eq!(own.len(), whole.len());
-            for (own, all) in own.iter().zip(&whole) {
-                let rows = (rank..all.rows()).step_by(world).map(|row| all.row(row));
-                assert!((0..own.rows()).map(|row| own.row(row)).eq(rows), "rank {rank} of {world}");
-            }
-        }
+    let builder = |config: &Config| staged(builder(config));
+    let one = all_of(builder(&config)).await.expect("no error");
+    for worlds in [[2, 4], [4, 2]] {
+        worlds_agree(&config, builder, &one, &worlds, 7).await.expect("ranks have the rows of one process");
     }
 }
 
@@ -177,8 +155,8 @@ async fn lanes_make_their_rows_at_the_same_time() {
         };
         rows.inspect_ok(meet).boxed()
     });
-    let batches = all(meets).await.expect("no error");
-    assert_eq!(ids(&batches), ids(&all(builder(&config)).await.expect("no error")));
+    let batches = all_of(meets).await.expect("no error");
+    assert_eq!(ids(&batches), ids(&all_of(builder(&config)).await.expect("no error")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,18 +172,18 @@ async fn each_stage_does_what_it_says() {
         rows.map(row).filter(|row| !row.is_empty()).collect()
     };
     let ids = |text: &str| text.bytes().map(u32::from).collect::<Vec<u32>>();
-    let longer = all(builder(&config).token_stage("longer", longer)).await.expect("no error");
+    let longer = all_of(builder(&config).token_stage("longer", longer)).await.expect("no error");
     assert_eq!(rows(longer), texts[1..].iter().map(|text| ids(text)).collect::<Vec<_>>());
-    let distinct = all(builder(&config).token_stage("distinct", distinct)).await.expect("no error");
+    let distinct = all_of(builder(&config).token_stage("distinct", distinct)).await.expect("no error");
     assert_eq!(rows(distinct), [texts[0], texts[1], texts[3]].map(ids));
-    let doubled = all(builder(&config).token_stage("doubled", doubled)).await.expect("no error");
+    let doubled = all_of(builder(&config).token_stage("doubled", doubled)).await.expect("no error");
     let backwards: Vec<u32> = ids(texts[0]).into_iter().rev().collect();
     assert_eq!(rows(doubled)[..2], [ids(texts[0]), backwards]);
-    let masked = all(builder(&config).row_stage("masked", masked)).await.expect("no error");
+    let masked = all_of(builder(&config).row_stage("masked", masked)).await.expect("no error");
     let first: Vec<u32> = (0..).zip(ids(texts[0])).map(|(at, id)| if at % 3 == 0 { 0 } else { id }).collect();
     assert_eq!(rows(masked)[0], first);
     let fewer = builder(&config).row_stage("two of three", two_of_three);
-    assert_eq!(rows(all(fewer).await.expect("no error")), [texts[0], texts[1], texts[3]].map(ids));
+    assert_eq!(rows(all_of(fewer).await.expect("no error")), [texts[0], texts[1], texts[3]].map(ids));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -256,7 +234,7 @@ fn verify_proves_a_program_with_a_row_stage() {
 }
 
 async fn problem(builder: LoaderBuilder) -> (String, String) {
-    match all(builder).await.expect_err("an error") {
+    match all_of(builder).await.expect_err("an error") {
         Error::Stage { name, problem } => (name, problem),
         error => panic!("{error:?}"),
     }
@@ -304,7 +282,7 @@ async fn what_the_loader_cannot_use_is_an_error_that_names_the_stage() {
         "{of_depth}"
     );
     let deep = (0..4).fold(builder(&config), |builder, _| builder.token_stage("distinct", distinct));
-    assert!(all(deep).await.is_ok());
+    assert!(all_of(deep).await.is_ok());
 }
 
 /// A filter that leaves nothing, and a stage that empties each text: an endless stream would never have a batch.
@@ -322,7 +300,7 @@ async fn one_that_gives_nothing_is_an_error_that_names_it() {
         assert_eq!(name, expected);
         assert!(problem.starts_with("it gave nothing of 1024 whole epochs"), "{problem}");
     }
-    let error = all(builder(&config()).stage("none", none)).await.expect_err("no batch").to_string();
+    let error = all_of(builder(&config()).stage("none", none)).await.expect_err("no batch").to_string();
     assert!(error.contains("left out by where or a custom stage"), "{error}");
 }
 
@@ -347,24 +325,26 @@ async fn the_names_are_part_of_the_order_and_nothing_else_changes() {
     }
     assert_eq!(fields(staged(builder(&config).stage("d", |documents, _| documents))).await.0, expected);
 
-    let batches = all(staged(builder(&config))).await.expect("no error");
+    let batches = all_of(staged(builder(&config))).await.expect("no error");
     let resumed = builder(&config).token_stage("longer", longer).with_cursor(batches[3].cursor().clone());
-    assert!(matches!(all(resumed).await, Err(Error::Fingerprint { field, .. }) if field.contains("stage")));
+    assert!(
+        matches!(all_of(resumed).await, Err(Error::Fingerprint { field, .. }) if field.contains("stage"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn they_work_on_token_shards_and_beside_a_cache() {
     let directory = tempfile::tempdir().expect("a directory");
     let texts = config();
-    let expected: Vec<_> = ids(&all(staged(builder(&texts))).await.expect("no error"));
+    let expected: Vec<_> = ids(&all_of(staged(builder(&texts))).await.expect("no error"));
 
     let mut cached = config();
     cached.sources[0].cache =
         Some(TokenCacheConfig { path: directory.path().join("cache"), limit: ByteCount::mib(64) });
     for _ in 0..2 {
-        assert_eq!(ids(&all(staged(builder(&cached))).await.expect("no error")), expected);
+        assert_eq!(ids(&all_of(staged(builder(&cached))).await.expect("no error")), expected);
     }
-    let refused = all(builder(&cached).stage("documents", |documents, _| documents)).await;
+    let refused = all_of(builder(&cached).stage("documents", |documents, _| documents)).await;
     assert!(matches!(refused, Err(Error::Config { key, .. }) if key == "source.0.cache"));
 
     let shards = directory.path().join("shards");
@@ -372,8 +352,8 @@ async fn they_work_on_token_shards_and_beside_a_cache() {
     let mut prepared = config();
     let paths = vec![shards.display().to_string()];
     prepared.sources = vec![SourceConfig { kind: SourceKind::Shards, paths, ..SourceConfig::default() }];
-    assert_eq!(ids(&all(staged(builder(&prepared))).await.expect("no error")), expected);
-    let refused = all(builder(&prepared).stage("documents", |documents, _| documents)).await;
+    assert_eq!(ids(&all_of(staged(builder(&prepared))).await.expect("no error")), expected);
+    let refused = all_of(builder(&prepared).stage("documents", |documents, _| documents)).await;
     assert!(matches!(refused, Err(Error::Config { key, .. }) if key == "source.0.kind"));
 }
 

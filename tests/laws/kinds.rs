@@ -6,18 +6,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, StructArray};
-use futures::TryStreamExt;
 use millstream::config::{
     ByteCount, Config, SampleConfig, ShuffleRule, SourceConfig, SourceKind, TokenCacheConfig, TokenizerConfig,
 };
 use millstream::document::ColumnValue;
 use millstream::prepare::prepare;
-use millstream::{Batch, Cursor, Error, Result, conformance};
+use millstream::{Batch, Error, Result};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use crate::chats_in_files::{shard, table};
-use crate::corpus::{all, block_on, configs, digests, open, reread};
+use crate::corpus::{all, block_on, configs, digests, resumes, values};
 
 /// A value that a record may lack, or have as a null.
 type Field<T> = Option<Option<T>>;
@@ -283,12 +282,6 @@ fn source(
     }
 }
 
-/// The names and values of the columns of each piece.
-fn values(batch: &Batch) -> Vec<Vec<(String, ColumnValue)>> {
-    let of = |piece| batch.columns(piece).map(|(name, value)| (name.to_owned(), value.clone())).collect();
-    batch.pieces().iter().map(of).collect()
-}
-
 /// The values of each document, in the order of the rows; all pieces of a document have the same ones.
 fn documents(batches: Result<Vec<Batch>>) -> Vec<Vec<(String, ColumnValue)>> {
     let batches = match batches {
@@ -349,16 +342,7 @@ proptest! {
         prop_assume!(batches.is_ok());
         let wanted = expected(file, &rows, &filter);
         prop_assert!(documents(batches).iter().all(|found| wanted.contains(found)));
-        let checked = block_on(async {
-            let start = open(&config, None).await.expect("it opens").start().clone();
-            let reopen = async |cursor: &Cursor| {
-                let batches = open(&config, Some(&reread(cursor))).await?;
-                let item = |batch: &Batch| (batch.ids().to_vec(), values(batch));
-                Ok(batches.map_ok(move |batch| (item(&batch), batch.cursor().clone())))
-            };
-            conformance::check(&start, reopen, 40).await
-        });
-        prop_assert_eq!(checked, Ok(()));
+        prop_assert_eq!(block_on(resumes(&config)), Ok(()));
     }
 }
 

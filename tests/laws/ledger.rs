@@ -2,60 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use millstream::config::{Config, ExcludedDocument, Last, OnError, PackRule, SourceKind, Uneven};
 use millstream::cursor::{Ledger, LeftOut, SourceLedger};
 use millstream::loader::LoaderBuilder;
-use millstream::tokenizer::{ByteTokenizer, EncodeError, Tokenizer};
 use millstream::{Batch, Cursor, Loader};
 use proptest::prelude::*;
 
 use crate::corpus::{Corpus, block_on, corpora, goes_on, read, reread, rules};
 use crate::masks::{mask_of, masked_configs, with_masks};
-
-/// Bytes as ids; some texts are refused.
-#[derive(Debug)]
-struct Picky;
+use crate::support::tokenizers::before;
 
 fn is_refused(text: &str) -> bool {
     text.len() % 7 == 3
-}
-
-impl Tokenizer for Picky {
-    fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
-        if is_refused(text) {
-            return Err("its length is not to my taste".into());
-        }
-        ByteTokenizer.encode(text, ids)
-    }
-
-    fn encode_spans(
-        &self,
-        text: &str,
-        ids: &mut Vec<u32>,
-        spans: &mut Vec<std::ops::Range<usize>>,
-    ) -> Result<(), EncodeError> {
-        self.encode(text, ids)?;
-        ids.truncate(ids.len() - text.len());
-        ByteTokenizer.encode_spans(text, ids, spans)
-    }
-
-    fn decode(&self, ids: &[u32]) -> String {
-        ByteTokenizer.decode(ids)
-    }
-
-    fn vocab_size(&self) -> usize {
-        ByteTokenizer.vocab_size()
-    }
-
-    fn id(&self, token: &str) -> Option<u32> {
-        ByteTokenizer.id(token)
-    }
-
-    fn fingerprint(&self) -> String {
-        "picky".to_owned()
-    }
 }
 
 /// The records of all sources, and a config that reads them.
@@ -105,7 +64,11 @@ impl Run {
     }
 
     fn builder(&self) -> LoaderBuilder {
-        let builder = Loader::builder(&self.config).with_tokenizer(Arc::new(Picky));
+        let picky = before("picky", |text| match is_refused(text) {
+            true => Err("its length is not to my taste".into()),
+            false => Ok(()),
+        });
+        let builder = Loader::builder(&self.config).with_tokenizer(picky);
         if self.has_masks { with_masks(builder) } else { builder }
     }
 

@@ -38,9 +38,8 @@ mod on_demand;
 mod order;
 #[cfg(target_os = "linux")]
 mod pin;
-/// The library's own proof, which starts this program as its children.
-/// What a resume encodes.
 mod replay;
+/// What a resume encodes.
 mod resumed_windows;
 /// All documents of a source, shuffled together.
 mod shuffle_global;
@@ -51,6 +50,7 @@ mod texts;
 mod trail;
 /// The held-out stream.
 mod validation;
+/// The library's own proof, which starts this program as its children.
 mod verify;
 /// In which batches of a run a document was.
 mod when;

@@ -4,14 +4,15 @@ use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt};
+use millstream::batch::Piece;
 use millstream::config::{ByteCount, Config};
-use millstream::tokenizer::{ByteTokenizer, Tokenizer};
+use millstream::tokenizer::Tokenizer;
 use millstream::{Batch, Error, Loader, Result};
 use proptest::prelude::*;
 
-use super::corpus::{all, block_on, configs, corpora, lines, rules};
-
+use crate::corpus::{all_of, block_on, builder, configs, corpora, lines, rules};
+use crate::masks::with_masks;
 use crate::support::tokenizers::before;
 
 /// A tokenizer that notes the thread on which it encodes each document.
@@ -25,9 +26,13 @@ fn watched() -> (Arc<dyn Tokenizer>, Arc<Mutex<Vec<ThreadId>>>) {
     (tokenizer, threads)
 }
 
-fn seen(batches: &[Batch]) -> Vec<(String, String)> {
-    let cursor = |batch: &Batch| serde_json::to_string(batch.cursor()).expect("JSON");
-    batches.iter().map(|batch| (batch.digest().to_string(), cursor(batch))).collect()
+fn seen(batches: &[Batch]) -> Vec<(String, String, Vec<Piece>, [u64; 2])> {
+    let seen = |batch: &Batch| {
+        let cursor = serde_json::to_string(batch.cursor()).expect("JSON");
+        let text_bytes = [batch.text_bytes(), batch.text_bytes_within_documents()];
+        (batch.digest().to_string(), cursor, batch.pieces().to_vec(), text_bytes)
+    };
+    batches.iter().map(seen).collect()
 }
 
 proptest! {
@@ -35,20 +40,19 @@ proptest! {
 
     #[test]
     fn the_batches_and_their_cursors_are_the_same(
-        corpus in corpora(), config in configs(), (uneven, last) in rules(), from in 0_usize..5,
+        corpus in corpora(), config in configs(), (uneven, last) in rules(), has_masks: bool, from in 0_usize..5,
     ) {
         let directory = tempfile::tempdir().expect("a directory");
         corpus.write(directory.path());
         let mut config = Config { sources: vec![corpus.source(directory.path())], ..config };
         (config.pipeline.uneven, config.pipeline.last) = (uneven, last);
-        let expected = block_on(all(&config));
+        let builder = || if has_masks { with_masks(builder(&config)) } else { builder(&config) };
+        let expected = block_on(all_of(builder()));
         prop_assume!(!matches!(expected, Err(Error::Corpus { .. })), "the rules leave no batch");
         let expected = expected.expect("no errors");
         let from = from.min(expected.len() - 1);
-        let rest: Vec<Batch> = block_on(async {
-            let builder = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer)).with_on_demand(true);
-            builder.with_cursor(expected[from].cursor().clone()).open().await?.try_collect().await
-        }).expect("no errors");
+        let rest = builder().with_on_demand(true).with_cursor(expected[from].cursor().clone());
+        let rest = block_on(all_of(rest)).expect("no errors");
         prop_assert_eq!(seen(&rest), seen(&expected[from + 1..]));
     }
 }

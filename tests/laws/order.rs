@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
+use millstream::batch::Piece;
 use millstream::config::{ByteCount, Config, DocumentKind, Last, PackRule, Uneven};
-use millstream::conformance;
 use millstream::cursor::Digest;
 use millstream::tokenizer::{ByteTokenizer, Tokenizer};
-use millstream::{Batch, Cursor, Error, Loader, Result};
+use millstream::{Batch, Error, Loader, Result};
 use proptest::prelude::*;
 
-use crate::corpus::{all, block_on, configs, corpora, digests, lines, open, resumes, rules};
+use crate::corpus::{
+    all, block_on, builder, configs, corpora, digests, lines, open, resumes, resumes_of, rules,
+};
 use crate::support::tokenizers::before;
 use crate::support::wait::{PATIENCE, until};
 
@@ -107,8 +109,7 @@ proptest! {
             batches => deliveries(&batches.expect("no errors")),
         };
         let held_out: Vec<Batch> = block_on(async {
-            let builder = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer)).with_held_out(true);
-            builder.open().await?.try_collect().await
+            builder(&config).with_held_out(true).open().await?.try_collect().await
         }).expect("no errors");
         let held_out = deliveries(&held_out);
         let texts: Vec<&String> = found.iter().map(|(_, _, text)| text).collect();
@@ -123,13 +124,17 @@ proptest! {
 /// The documents that the batches are made of, as path, byte and text: put together from their pieces.
 pub(crate) fn deliveries(batches: &[Batch]) -> Vec<(PathBuf, u64, String)> {
     let mut documents: BTreeMap<(PathBuf, u64), Vec<Vec<u32>>> = BTreeMap::new();
+    // What is further ahead than one id stands in the next row too.
+    let own =
+        |batch: &Batch, piece: &Piece| piece.from as usize..(piece.to as usize).min(batch.seq_len() + 1);
     let mut pieces: Vec<_> =
         batches.iter().flat_map(|batch| batch.pieces().iter().map(move |piece| (batch, piece))).collect();
+    pieces.retain(|(batch, piece)| !own(batch, piece).is_empty());
     // Best-fit packing delivers a long document's rows in any order.
     pieces.sort_by_key(|(_, piece)| piece.offset);
     for (batch, piece) in pieces {
         let key = (batch.path(piece).to_owned(), piece.position.byte);
-        let ids = &batch.row(piece.row as usize)[piece.from as usize..piece.to as usize];
+        let ids = &batch.row(piece.row as usize)[own(batch, piece)];
         let deliveries = documents.entry(key).or_default();
         // A row that goes on with a document begins with the last id of the row before.
         let so_far =
@@ -255,17 +260,12 @@ async fn custom_stages_resume_exactly_and_are_part_of_the_order() {
     config.sources[0].paths = vec![format!("{}/*.txt", directory.path().display())];
     config.pipeline.lanes = 2.into();
     let builder = |name: &str| {
-        let builder = Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer));
-        builder.stage(name, |documents, _| {
+        builder(&config).stage(name, |documents, _| {
             documents.try_filter(|document| std::future::ready(document.value.text().contains('7'))).boxed()
         })
     };
+    assert_eq!(resumes_of(|| builder("sevens"), 60).await, Ok(()));
     let start = builder("sevens").open().await.expect("it opens").start().clone();
-    let open = async |cursor: &Cursor| {
-        let batches = builder("sevens").with_cursor(cursor.clone()).open().await?;
-        Ok(batches.map_ok(|batch| (batch.ids().to_vec(), batch.cursor().clone())))
-    };
-    assert_eq!(conformance::check(&start, open, 60).await, Ok(()));
     match builder("eights").with_cursor(start).open().await {
         Err(Error::Fingerprint { field, saved, now }) => {
             assert_eq!([field, saved, now], ["stage.0", "sevens", "eights"])

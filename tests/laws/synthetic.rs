@@ -1,7 +1,6 @@
 //! Documents that are made from a seed, as a source like every other.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
 use millstream::batch::Piece;
@@ -9,11 +8,9 @@ use millstream::config::{
     ByteCount, Config, SampleConfig, SourceConfig, SourceKind, TokenCacheConfig, TokenizerKind,
 };
 use millstream::prepare::prepare;
-use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Cursor, LaneCursor, Loader, Result, Source, conformance};
+use millstream::{Batch, LaneCursor, Source};
 
-use crate::corpus::digests;
-use crate::support::runtime::block_on as run;
+use crate::corpus::{all, all_of, block_on as run, builder, digests, open, resumes_of, worlds_agree};
 
 fn source(documents: usize, bytes: u64) -> SourceConfig {
     SourceConfig { document_bytes: Some(ByteCount(bytes)), ..SourceConfig::synthetic(documents) }
@@ -32,16 +29,8 @@ fn config() -> Config {
     config
 }
 
-async fn open(config: &Config, cursor: Option<&Cursor>) -> Result<Loader> {
-    let mut builder = Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer));
-    if let Some(cursor) = cursor {
-        builder = builder.with_cursor(cursor.clone());
-    }
-    builder.open().await
-}
-
 fn batches(config: &Config) -> Vec<Batch> {
-    run(async { open(config, None).await?.try_collect().await }).expect("no errors")
+    run(all(config)).expect("no errors")
 }
 
 /// The texts of a source in file order.
@@ -102,10 +91,7 @@ fn without_a_seed_of_its_own_a_source_has_the_configs_on_both_sides() {
     };
     let sides = |config: &Config| {
         let trained = begun(&batches(config)).into_keys();
-        let held_out = run(async {
-            let builder = Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer)).with_held_out(true);
-            builder.open().await?.try_collect::<Vec<_>>().await
-        });
+        let held_out = run(all_of(builder(config).with_held_out(true)));
         (trained.collect::<Vec<_>>(), begun(&held_out.expect("no errors")).into_keys().collect::<Vec<_>>())
     };
     let (trained, held_out) = sides(&seeded(5, None));
@@ -157,15 +143,7 @@ fn resume_is_exact_at_every_batch() {
     long.sources = vec![source(30, 2 << 10)];
     (long.pipeline.window, long.pipeline.lanes) = (4.into(), 2.into());
     for config in [config(), long] {
-        run(async {
-            let start = open(&config, None).await.expect("it opens").start().clone();
-            let reopen = async |cursor: &Cursor| {
-                let batches = open(&config, Some(cursor)).await?;
-                Ok(batches.map_ok(|batch| (batch.digest().to_string(), batch.cursor().clone())))
-            };
-            conformance::check(&start, reopen, 60).await
-        })
-        .expect("it resumes exactly");
+        assert_eq!(run(resumes_of(|| builder(&config), 60)), Ok(()));
     }
 }
 
@@ -192,26 +170,17 @@ fn a_cursor_of_other_documents_is_refused() {
 
 #[test]
 fn any_number_of_ranks_makes_the_rows_of_one_process() {
-    let rows = |batch: &Batch| (0..batch.rows()).map(|row| batch.row(row).to_vec()).collect::<Vec<_>>();
     let mut config = config();
     config.pipeline.epochs = None;
-    let take = |config: &Config| -> Vec<Batch> {
-        run(async { open(config, None).await?.take(20).try_collect().await }).expect("no errors")
-    };
-    let whole: Vec<_> = take(&config).iter().map(rows).collect();
-    for world in [2, 4] {
-        let ranks: Vec<Vec<Batch>> = (0..world)
-            .map(|rank| {
-                (config.pipeline.rank, config.pipeline.world) = (Some(rank), Some(world));
-                take(&config)
-            })
-            .collect();
-        for (step, whole) in whole.iter().enumerate() {
-            let parts: Vec<_> = ranks.iter().map(|rank| rows(&rank[step])).collect();
-            let dealt: Vec<_> = (0..whole.len()).map(|row| parts[row % world][row / world].clone()).collect();
-            assert_eq!(&dealt, whole, "step {step} of {world} ranks");
+    run(async {
+        let one = open(&config, None).await.expect("it opens").take(20).try_collect::<Vec<Batch>>().await;
+        let one = one.expect("no errors");
+        for worlds in [[2, 4], [4, 2]] {
+            worlds_agree(&config, builder, &one, &worlds, 7)
+                .await
+                .expect("ranks have the rows of one process");
         }
-    }
+    });
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Texts in memory in place of files: order, resume, world and once hold for them too.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use futures::TryStreamExt;
 use millstream::config::{
@@ -9,8 +8,9 @@ use millstream::config::{
 };
 use millstream::loader::LoaderBuilder;
 use millstream::prepare::prepare;
-use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Error, Loader, Result};
+use millstream::{Batch, Error, Loader};
+
+use crate::corpus::{self, all_of, resumes_of, worlds_agree};
 
 fn config(lanes: usize) -> Config {
     let mut config = Config::default();
@@ -25,19 +25,14 @@ fn texts(count: usize) -> Vec<String> {
 }
 
 fn builder(config: &Config, texts: &[String]) -> LoaderBuilder {
-    let config = config.clone().with_source(SourceConfig::texts(texts).with_name("texts"));
-    Loader::builder(&config).with_tokenizer(Arc::new(ByteTokenizer))
-}
-
-async fn all(builder: LoaderBuilder) -> Result<Vec<Batch>> {
-    builder.open().await?.try_collect().await
+    corpus::builder(&config.clone().with_source(SourceConfig::texts(texts).with_name("texts")))
 }
 
 /// The whole rows of each epoch, as text: with one text a row.
 async fn rows(config: &Config, texts: &[String]) -> Vec<String> {
     let mut config = config.clone();
     (config.pipeline.pack, config.pipeline.seq_len) = (PackRule::Pad, 64);
-    let batches = all(builder(&config, texts)).await.expect("no error");
+    let batches = all_of(builder(&config, texts)).await.expect("no error");
     let mut rows = Vec::new();
     for batch in &batches {
         for (row, len) in batch.lengths().iter().enumerate().filter(|(_, len)| **len > 0) {
@@ -54,17 +49,9 @@ async fn every_cursor_resumes_exactly() {
         let mut config = config(lanes);
         config.pipeline.shuffle_splits = shuffle_splits;
         let texts = texts(count);
-        let whole = all(builder(&config, &texts)).await.expect("no error");
-        assert!(whole.len() > 5);
-        for (index, batch) in whole.iter().enumerate() {
-            let rest = builder(&config, &texts).with_cursor(batch.cursor().clone());
-            let rest = all(rest).await.expect("no error");
-            assert_eq!(rest.len(), whole.len() - index - 1, "after batch {index}");
-            for (again, once) in rest.iter().zip(&whole[index + 1..]) {
-                assert_eq!(again.ids(), once.ids(), "after batch {index}");
-                assert_eq!(again.cursor(), once.cursor(), "after batch {index}");
-            }
-        }
+        let builder = || builder(&config, &texts);
+        assert!(all_of(builder()).await.expect("no error").len() > 5);
+        assert_eq!(resumes_of(builder, usize::MAX).await, Ok(()));
     }
 }
 
@@ -99,7 +86,7 @@ async fn workers_and_depth_do_not_matter_and_the_seed_does() {
         let mut config = config(4);
         (config.pipeline.workers, config.pipeline.depth) = (workers.into(), depth.into());
         config.seed = seed;
-        let batches = all(builder(&config, &texts)).await.expect("no error");
+        let batches = all_of(builder(&config, &texts)).await.expect("no error");
         batches.iter().flat_map(|batch| batch.ids().to_vec()).collect::<Vec<u32>>()
     };
     let once = ids(1, 1, 7).await;
@@ -110,18 +97,10 @@ async fn workers_and_depth_do_not_matter_and_the_seed_does() {
 #[tokio::test]
 async fn each_rank_has_its_rows_of_every_batch() {
     let (config, texts) = (config(4), texts(60));
-    let whole = all(builder(&config, &texts)).await.expect("no error");
-    for world in [2, 4] {
-        for rank in 0..world {
-            let mut config = config.clone();
-            (config.pipeline.rank, config.pipeline.world) = (Some(rank), Some(world));
-            let own = all(builder(&config, &texts)).await.expect("no error");
-            assert_eq!(own.len(), whole.len());
-            for (own, all) in own.iter().zip(&whole) {
-                let rows = (rank..all.rows()).step_by(world).map(|row| all.row(row));
-                assert!((0..own.rows()).map(|row| own.row(row)).eq(rows), "rank {rank} of {world}");
-            }
-        }
+    let builder = |config: &Config| builder(config, &texts);
+    let one = all_of(builder(&config)).await.expect("no error");
+    for worlds in [[2, 4], [4, 2]] {
+        worlds_agree(&config, builder, &one, &worlds, 5).await.expect("ranks have the rows of one process");
     }
 }
 
@@ -152,7 +131,7 @@ async fn both_sides_of_the_hold_out_are_all_texts() {
     let texts = texts(50);
     let mut counts = BTreeMap::new();
     for builder in [builder(&config, &texts), builder(&config, &texts).with_held_out(true)] {
-        for batch in all(builder).await.expect("no error") {
+        for batch in all_of(builder).await.expect("no error") {
             for piece in batch.pieces() {
                 *counts.entry(piece.position.byte).or_insert(0) += 1;
             }
@@ -171,7 +150,7 @@ async fn a_stream_without_end_goes_on() {
     }
     let mut wrapped = self::config(2);
     (wrapped.pipeline.uneven, wrapped.pipeline.epochs) = (Uneven::Wrap, Some(1));
-    assert!(!all(builder(&wrapped, &texts(9))).await.expect("no error").is_empty());
+    assert!(!all_of(builder(&wrapped, &texts(9))).await.expect("no error").is_empty());
 }
 
 /// They are a source like any other.
@@ -187,7 +166,7 @@ async fn they_are_mixed_with_files_and_prepared_as_token_shards() {
         SourceConfig::texts(texts(50)).with_name("memory").with_weight(1.0),
         SourceConfig::text(file.display().to_string()).with_name("file").with_weight(1.0),
     ];
-    let batches = all(Loader::builder(&config)).await.expect("no error");
+    let batches = all_of(Loader::builder(&config)).await.expect("no error");
     let mut counts = BTreeMap::new();
     for batch in &batches {
         for piece in batch.pieces() {
@@ -197,11 +176,11 @@ async fn they_are_mixed_with_files_and_prepared_as_token_shards() {
     assert_eq!(counts, [("texts".into(), 150), (file, 120)].into());
 
     config.sources.truncate(1);
-    let made = all(Loader::builder(&config)).await.expect("no error");
+    let made = all_of(Loader::builder(&config)).await.expect("no error");
     let shards = directory.path().join("shards");
     prepare(&config, &shards, |_| ()).await.expect("prepared");
     config.sources = vec![SourceConfig::shards(shards.display().to_string()).with_name("memory")];
-    let stored = all(Loader::builder(&config)).await.expect("no error");
+    let stored = all_of(Loader::builder(&config)).await.expect("no error");
     assert!(stored.iter().map(Batch::ids).eq(made.iter().map(Batch::ids)));
 }
 
@@ -218,21 +197,21 @@ async fn what_cannot_be_is_refused_in_words() {
     }
 
     for none in [vec![], vec![" ".to_owned(), "\n".to_owned()]] {
-        let error = all(builder(&config(1), &none)).await.expect_err("nothing to read");
+        let error = all_of(builder(&config(1), &none)).await.expect_err("nothing to read");
         assert!(error.to_string().starts_with("there is nothing to read in "), "{error}");
     }
     let mut endless = config(32);
     (endless.pipeline.epochs, endless.pipeline.batch_size) = (None, 32);
-    let error = all(builder(&endless, &texts)).await.expect_err("too few");
+    let error = all_of(builder(&endless, &texts)).await.expect_err("too few");
     assert!(
         error.to_string().starts_with("pipeline.lanes: 32 lanes, and source texts has only 20 splits"),
         "{error}"
     );
 
-    let batches = all(builder(&config(1), &texts)).await.expect("no error");
+    let batches = all_of(builder(&config(1), &texts)).await.expect("no error");
     let mut others = texts.clone();
     others[3].push('!');
-    let error = all(builder(&config(1), &others).with_cursor(batches[2].cursor().clone())).await;
+    let error = all_of(builder(&config(1), &others).with_cursor(batches[2].cursor().clone())).await;
     assert!(
         matches!(&error, Err(Error::Fingerprint { field, .. }) if field == "source.texts.files"),
         "{error:?}"

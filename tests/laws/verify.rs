@@ -1,6 +1,6 @@
 //! `verify` is seen to pass and to fail: over honest loaders, and over stages that are broken on purpose.
 //!
-//! This program is both sides: `verify` starts it as its children, each with the name of one ignored test.
+//! This program is both sides: `verify` starts it as its children, each with the names of an ignored test and a loader.
 
 use std::collections::HashSet;
 use std::future::ready;
@@ -14,99 +14,53 @@ use futures::{StreamExt, TryStreamExt, stream};
 use millstream::config::{ByteCount, Config, PackRule, SourceConfig};
 use millstream::cursor::{Anchor, Digest};
 use millstream::loader::{DocumentStream, LoaderBuilder};
-use millstream::tokenizer::ByteTokenizer;
 use millstream::verify::{self, Law, Plan, Report};
-use millstream::{Document, Error, LaneCursor, Loader, Result, Tracked};
+use millstream::{Document, Error, LaneCursor, Result, Tracked};
 use serde_json::Value;
 
-use crate::support::runtime::block_on;
+use crate::corpus::{block_on, builder};
 
-/// The children: `verify` starts this program anew with the name of one of them. Anywhere else they do nothing.
-mod child {
-    use super::*;
-
-    fn serve(open: fn(&Config) -> LoaderBuilder) {
-        block_on(verify::serve(open)).expect("no error");
+/// The child: `verify` starts this program anew with the name of this test, and of a loader behind it. Otherwise it
+/// does nothing.
+#[test]
+#[ignore = "other tests start it as their child"]
+fn child() {
+    if std::env::var_os("MILLSTREAM_VERIFY_ORDERS").is_none() {
+        return;
     }
-
-    fn bytes(config: &Config) -> LoaderBuilder {
-        Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer))
-    }
-
-    #[test]
-    #[ignore = "other tests start it as their child"]
-    fn plain() {
-        serve(bytes);
-    }
-
-    #[test]
-    #[ignore = "other tests start it as their child"]
-    fn distinct() {
-        serve(|config| bytes(config).stage("distinct", |documents, start| super::distinct(documents, start)));
-    }
-
-    #[test]
-    #[ignore = "other tests start it as their child"]
-    fn ignores_its_skip() {
-        serve(|config| {
-            let stage = |documents, start: &LaneCursor| super::distinct(documents, &start.upstream(0));
-            bytes(config).stage("distinct", stage)
-        });
-    }
-
-    #[test]
-    #[ignore = "other tests start it as their child"]
-    fn unordered() {
-        serve(|config| bytes(config).stage("unordered", super::unordered));
-    }
-
-    #[test]
-    #[ignore = "other tests start it as their child"]
-    fn random() {
-        serve(|config| bytes(config).stage("random", super::random));
-    }
-
-    #[test]
-    #[ignore = "other tests start it as their child"]
-    fn ranked() {
-        serve(|config| {
+    let open: fn(&Config) -> LoaderBuilder = match &*std::env::args().next_back().expect("a name") {
+        "plain" => builder,
+        "distinct" => |config| builder(config).stage("distinct", distinct),
+        "ignores_its_skip" => |config| {
+            let stage = |documents, start: &LaneCursor| distinct(documents, &start.upstream(0));
+            builder(config).stage("distinct", stage)
+        },
+        "unordered" => |config| builder(config).stage("unordered", unordered),
+        "random" => |config| builder(config).stage("random", random),
+        "ranked" => |config| {
             let rank = config.pipeline.rank.expect("verify says it") as u64;
             let is_mine = move |document: &Tracked<Document>| document.value.position().line % 5 != rank;
-            bytes(config).stage("ranked", move |documents, _| {
+            builder(config).stage("ranked", move |documents, _| {
                 documents.try_filter(move |it| ready(is_mine(it))).boxed()
             })
-        });
-    }
-
-    #[test]
-    #[ignore = "other tests start it as their child"]
-    fn another_ledger() {
-        edit_the_cursor(|lane| lane["sources"][0]["ledger"]["learned"] = 0.into());
-        serve(bytes);
-    }
-
-    #[test]
-    #[ignore = "other tests start it as their child"]
-    fn another_digest() {
-        edit_the_cursor(|lane| lane["digest"] = Digest::default().to_string().into());
-        serve(bytes);
-    }
-
-    #[test]
-    #[ignore = "other tests start it as their child"]
-    fn fails() {
-        serve(|config| {
-            bytes(config).stage("fails", |documents, _| documents.and_then(|it| ready(fail(it))).boxed())
-        });
-    }
-
-    #[test]
-    #[ignore = "other tests start it as their child"]
-    fn hangs() {
-        serve(|config| {
-            bytes(config).stage("hangs", |documents, _| documents.take(50).chain(stream::pending()).boxed())
-        });
-    }
+        },
+        "another_ledger" => {
+            edit_the_cursor(|lane| lane["sources"][0]["ledger"]["learned"] = 0.into());
+            builder
+        }
+        "another_digest" => {
+            edit_the_cursor(|lane| lane["digest"] = Digest::default().to_string().into());
+            builder
+        }
+        "fails" => |config| {
+            builder(config).stage("fails", |documents, _| documents.and_then(|it| ready(fail(it))).boxed())
+        },
+        "hangs" => |config| {
+            builder(config).stage("hangs", |documents, _| documents.take(50).chain(stream::pending()).boxed())
+        },
+        name => panic!("there is no loader {name:?}"),
+    };
+    assert!(block_on(verify::serve(open)).expect("no error"));
 }
 
 /// Lets the child go on from its cursor, but for what is edited in one lane that is its own.
@@ -195,20 +149,19 @@ fn corpus(directory: &Path) -> Config {
     config
 }
 
-/// A plan whose children are those of that name.
-fn plan(config: Config, child: &str) -> Plan {
+/// A plan whose children have the loader of that name.
+fn plan(config: Config, loader: &str) -> Plan {
     let mut plan = Plan::new(config, std::env::current_exe().expect("this program"));
-    let child = format!("verify::child::{child}");
-    plan.args = ["--exact", &child, "--ignored", "--nocapture"].map(str::to_owned).to_vec();
+    plan.args = ["--exact", "--ignored", "--nocapture", "verify::child", loader].map(str::to_owned).to_vec();
     plan.batches = 60;
     plan.points = 4;
     plan.seed = 7;
     plan
 }
 
-fn run(child: &str, change: impl FnOnce(&mut Plan)) -> Result<Report> {
+fn run(loader: &str, change: impl FnOnce(&mut Plan)) -> Result<Report> {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut plan = plan(corpus(directory.path()), child);
+    let mut plan = plan(corpus(directory.path()), loader);
     change(&mut plan);
     plan.run(&AtomicBool::new(false))
 }

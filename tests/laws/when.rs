@@ -134,7 +134,7 @@ proptest! {
     #[test]
     fn a_search_finds_what_all_batches_have(
         corpus in corpora(), config in configs(), (uneven, last) in rules(), split in 4_u64..200,
-        (trail_every, percent) in parts(), holdout: bool, ahead in 1_usize..4,
+        (trail_every, percent) in parts(), holdout: bool,
     ) {
         let directory = tempfile::tempdir().expect("a directory");
         prop_assume!(!corpus.write(directory.path()).is_empty());
@@ -142,7 +142,6 @@ proptest! {
         config.sources[0].split = Some(millstream::config::ByteCount(split));
         let pipeline = &mut config.pipeline;
         (pipeline.uneven, pipeline.last) = (uneven, last);
-        pipeline.ahead = ahead.min(pipeline.seq_len);
         pipeline.holdout = if holdout { 0.3 } else { 0.0 };
         let is_complete = uneven == Uneven::Pad && last != Last::Drop;
         let corpora = [(corpus, directory.path().to_owned())];

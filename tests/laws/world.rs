@@ -1,61 +1,16 @@
 //! The law of the world: any number of ranks makes the rows of one process.
 
-use std::sync::Arc;
-
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use millstream::config::{
     ByteCount, Config, DocumentKind, Last, MixtureChange, SourceConfig, TokenizerConfig, Uneven,
 };
-use millstream::tokenizer::ByteTokenizer;
 use millstream::{Batch, Cursor, Error, Loader};
 use proptest::prelude::*;
 
-use crate::corpus::{all, block_on, configs, corpora, lines, mixed, open, rules};
+use crate::corpus::{
+    all, block_on, builder, configs, corpora, dealt, lines, mixed, open, ranks, rules, unpadded, worlds_agree,
+};
 use crate::support::cursors::editable;
-
-/// A row: its ids, as far as they count.
-fn rows(batch: &Batch) -> Vec<Vec<u32>> {
-    let rows = 0..batch.rows();
-    rows.map(|row| batch.row(row)[..batch.lengths()[row] as usize].to_vec()).collect()
-}
-
-/// The batches of each rank of `world`, from its cursor or the start.
-fn ranks(config: &Config, world: usize, from: Option<&Cursor>, batches: usize) -> Vec<Vec<Batch>> {
-    ranks_from(config, world, |_| from, batches)
-}
-
-/// The batches of each rank of `world`, from a cursor of its own.
-fn ranks_from<'a>(
-    config: &Config,
-    world: usize,
-    from: impl Fn(usize) -> Option<&'a Cursor>,
-    batches: usize,
-) -> Vec<Vec<Batch>> {
-    let rank = |rank: usize| {
-        let mut config = config.clone();
-        (config.pipeline.rank, config.pipeline.world) = (Some(rank), Some(world));
-        block_on(async {
-            let loader = open(&config, from(rank)).await?;
-            futures::StreamExt::take(loader, batches).try_collect().await
-        })
-        .expect("no errors")
-    };
-    (0..world).map(rank).collect()
-}
-
-/// The ranks' rows in the order of one process.
-fn dealt(ranks: &[Vec<Batch>]) -> Vec<Vec<Vec<u32>>> {
-    let steps = ranks[0].len();
-    assert!(ranks.iter().all(|batches| batches.len() == steps), "each rank has as many steps as the others");
-    let step = |step: usize| {
-        let parts: Vec<Vec<Vec<u32>>> = ranks.iter().map(|batches| rows(&batches[step])).collect();
-        assert!(parts.iter().all(|rows| rows.len() == parts[0].len()), "and as many rows");
-        (0..parts[0].len() * parts.len())
-            .map(|row| parts[row % parts.len()][row / parts.len()].clone())
-            .collect()
-    };
-    (0..steps).map(step).collect()
-}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
@@ -79,35 +34,14 @@ proptest! {
         if endless && corpus.files.len() >= 12 {
             pipeline.epochs = None;
         }
-        let one = block_on(async {
-            let loader = open(&config, None).await?;
-            futures::StreamExt::take(loader, 40).try_collect::<Vec<Batch>>().await
-        });
+        let most = if config.pipeline.epochs.is_some() { usize::MAX } else { 40 };
+        let one = block_on(async { open(&config, None).await?.take(most).try_collect::<Vec<Batch>>().await });
         let one = match one {
             // The shortest of twelve lanes often has nothing, and so has a first batch that is cut short.
             Err(Error::Corpus { .. }) if uneven == Uneven::Stop || last == Last::Drop => return Ok(()),
             one => one.expect("no errors"),
         };
-        let expected: Vec<_> = one.iter().map(rows).collect();
-        let first = ranks(&config, worlds[0], None, 40);
-        prop_assert_eq!(&dealt(&first), &expected);
-
-        if cut < one.len() {
-            let saved: Vec<Cursor> = first.iter().map(|batches| batches[cut - 1].cursor().clone()).collect();
-            // As it is written: the stream's length may be known or not.
-            let alone: Vec<Cursor> = saved
-                .iter()
-                .map(|cursor| serde_json::to_string(cursor).and_then(|json| serde_json::from_str(&json)).expect("a cursor"))
-                .collect();
-            let alone = ranks_from(&config, worlds[0], |rank| Some(&alone[rank]), 40 - cut);
-            prop_assert_eq!(&dealt(&alone), &expected[cut..]);
-            let whole = Cursor::merge(&saved).expect("they are of one batch");
-            prop_assert_eq!(whole.digest(), one[cut - 1].cursor().digest());
-            let second = ranks(&config, worlds[1], Some(&whole), 40 - cut);
-            prop_assert_eq!(&dealt(&second), &expected[cut..]);
-            let last: Vec<Cursor> = second.iter().map(|batches| batches[0].cursor().clone()).collect();
-            prop_assert_eq!(Cursor::merge(&last).expect("they are of one batch").digest(), one[cut].cursor().digest());
-        }
+        block_on(worlds_agree(&config, builder, &one, &worlds, cut))?;
     }
 }
 
@@ -149,7 +83,7 @@ proptest! {
         let one: Vec<_> = match one {
             // Lanes that had wrapped were in a window that now ends with the stream.
             Err(Error::Resume { .. }) => return Ok(()),
-            one => one.expect("no errors").iter().map(rows).collect(),
+            one => one.expect("no errors").iter().map(unpadded).collect(),
         };
         prop_assert_eq!(dealt(&ranks(&config, worlds[1], Some(&whole), usize::MAX)), one);
     }
@@ -165,16 +99,9 @@ fn validation_is_whole_whatever_ends_the_training_stream() {
     let held_out = |uneven: Uneven, last: Last| {
         let mut config = config.clone();
         (config.pipeline.uneven, config.pipeline.last) = (uneven, last);
-        let batches: Vec<Batch> = block_on(async {
-            Loader::builder(&config)
-                .with_tokenizer(Arc::new(ByteTokenizer))
-                .with_held_out(true)
-                .open()
-                .await?
-                .try_collect()
-                .await
-        })
-        .expect("no errors");
+        let batches: Vec<Batch> =
+            block_on(async { builder(&config).with_held_out(true).open().await?.try_collect().await })
+                .expect("no errors");
         crate::order::deliveries(&batches)
     };
     let expected = held_out(Uneven::Pad, Last::Short);

@@ -85,6 +85,24 @@ fn a_value_without_a_type_is_null_and_said_once_for_each_column() {
 }
 
 #[test]
+fn a_column_that_no_record_has_is_said_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = written(directory.path(), "columns = [\"lang\", \"langg\", \"rare\"]");
+    let line = |n: u32| match n {
+        90 => "{\"text\": \"90\", \"rare\": 1}\n".to_owned(),
+        n => format!("{{\"text\": \"{n}\"}}\n"),
+    };
+    std::fs::write(directory.path().join("lang=en/a.jsonl"), (0..300).map(line).collect::<String>())
+        .expect("a file");
+    let said = said(&run(&["inspect", &config, "-n", "99"]));
+    let warned = said.lines().filter(|line| line.contains("WARN")).collect::<Vec<_>>();
+    assert!(
+        warned.len() == 1 && warned[0].contains("has the column \"langg\": it is null in batches"),
+        "{said}"
+    );
+}
+
+#[test]
 fn token_shards_have_the_columns_that_they_were_prepared_with() {
     let directory = tempfile::tempdir().expect("a directory");
     let shards = directory.path().join("shards");

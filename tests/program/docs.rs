@@ -18,7 +18,6 @@ mod changes;
 mod configs;
 mod excerpts;
 mod index;
-mod keys;
 mod links;
 mod pages;
 mod reference;

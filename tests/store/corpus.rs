@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use millstream::config::{ByteCount, Config, SourceConfig, StoreConfig};
-use millstream::tokenizer::ByteTokenizer;
-use millstream::{Batch, Cursor, Error, LaneCursor, Loader, Result, Source, conformance};
+use millstream::{Batch, Error, LaneCursor, Result, Source};
 use proptest::prelude::*;
 
+pub(crate) use crate::support::loaders::open;
+use crate::support::loaders::{all_of, builder, resumes_of};
 pub(crate) use crate::support::runtime::block_on;
 use crate::support::server::{Content, Fault, Server};
 use crate::support::wait::PATIENCE;
@@ -76,14 +76,6 @@ pub(crate) fn config(source: SourceConfig) -> Config {
     config
 }
 
-pub(crate) async fn open(config: &Config, cursor: Option<&Cursor>) -> Result<Loader> {
-    let builder = Loader::builder(config).with_tokenizer(Arc::new(ByteTokenizer));
-    match cursor {
-        Some(cursor) => builder.with_cursor(cursor.clone()).open().await,
-        None => builder.open().await,
-    }
-}
-
 /// A batch's ids, and its documents' files and bytes.
 pub(crate) type Row = (Vec<u32>, Vec<(u32, u64)>);
 
@@ -95,7 +87,7 @@ pub(crate) fn rows(batches: &[Batch]) -> Vec<Row> {
 }
 
 pub(crate) async fn batches(config: &Config) -> Result<Vec<Batch>> {
-    open(config, None).await?.try_collect().await
+    all_of(builder(config)).await
 }
 
 /// The text of all documents, in order, and what ended them.
@@ -123,15 +115,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 
 /// Asserts that the first `batches` batches come again from the cursor of each.
 pub(crate) fn assert_resumes(config: &Config, batches: usize) {
-    let checked = block_on(async {
-        let start = open(config, None).await.expect("it opens").start().clone();
-        let reopen = async |cursor: &Cursor| {
-            let batches = open(config, Some(cursor)).await?;
-            Ok(batches.map_ok(|batch| (batch.ids().to_vec(), batch.cursor().clone())))
-        };
-        conformance::check(&start, reopen, batches).await
-    });
-    assert_eq!(checked, Ok(()));
+    assert_eq!(block_on(resumes_of(|| builder(config), batches)), Ok(()));
 }
 
 /// What may go wrong and be mended.

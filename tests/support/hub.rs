@@ -7,11 +7,14 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
-use crate::support::server;
+use serde_json::{Value, json};
+
+use crate::support::server::{self, decoded};
 
 /// Longer files are in LFS, whatever their name.
 const REGULAR_LEN: usize = 64 << 10;
@@ -19,19 +22,23 @@ const REGULAR_LEN: usize = 64 << 10;
 const LFS_EXTENSIONS: [&str; 6] = [".parquet", ".arrow", ".bin", ".zst", ".gz", ".safetensors"];
 
 /// When everything was changed last.
-const DATE: &str = "\"2026-01-02T03:04:05.000Z\"";
+const DATE: &str = "2026-01-02T03:04:05.000Z";
 
 /// A request as it came.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    pub(crate) method: String,
-    /// As it was sent, percent signs included.
-    pub(crate) path: String,
-    pub(crate) query: String,
-    pub(crate) headers: BTreeMap<String, String>,
+    head: server::Request,
     /// Whether it came to the CDN, not to the Hub.
     pub(crate) is_cdn: bool,
     body: String,
+}
+
+impl Deref for Request {
+    type Target = server::Request;
+
+    fn deref(&self) -> &server::Request {
+        &self.head
+    }
 }
 
 impl Request {
@@ -46,16 +53,6 @@ impl Request {
 
     fn token(&self) -> Option<&str> {
         self.headers.get("authorization")?.strip_prefix("Bearer ")
-    }
-
-    /// The bytes that are asked for, of `len`.
-    fn range(&self, len: usize) -> Option<(usize, usize)> {
-        let (from, to) = self.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
-        if from.is_empty() {
-            return Some((len.saturating_sub(to.parse().ok()?), len));
-        }
-        let to = if to.is_empty() { len } else { to.parse::<usize>().ok()?.saturating_add(1).min(len) };
-        Some((from.parse().ok()?, to))
     }
 }
 
@@ -123,12 +120,12 @@ impl Answer {
         Self { status, headers: Vec::new(), body: body.into() }
     }
 
-    fn json(body: impl Into<Vec<u8>>) -> Self {
-        Self::new(200, body).with("content-type", "application/json; charset=utf-8")
+    fn json(body: &impl ToString) -> Self {
+        Self::new(200, body.to_string()).with("content-type", "application/json; charset=utf-8")
     }
 
     fn refusal(status: u16, code: Option<&str>, message: &str) -> Self {
-        let mut answer = Self { status, ..Self::json(format!("{{\"error\": {}}}", json(message))) };
+        let mut answer = Self { status, ..Self::json(&json!({ "error": message })) };
         answer.headers.extend(code.map(|code| ("x-error-code".to_owned(), code.to_owned())));
         answer.with("x-error-message", message)
     }
@@ -284,7 +281,7 @@ impl Drop for Hub {
 /// The same request for as much of the beginning of a file.
 fn beginning(request: &Request) -> Request {
     let mut request = request.clone();
-    if let Some(range) = request.headers.get_mut("range")
+    if let Some(range) = request.head.headers.get_mut("range")
         && let Some((from, to)) = range.trim_start_matches("bytes=").split_once('-')
         && let (Ok(from), Ok(to)) = (from.parse::<u64>(), to.parse::<u64>())
     {
@@ -326,7 +323,7 @@ impl State {
             Fault::Status(status, headers) => {
                 Answer { headers: headers.clone(), ..Answer::new(*status, "nope") }
             }
-            Fault::Body(body) => Answer::json(body.clone()),
+            Fault::Body(body) => Answer::json(body),
             Fault::Beginning if request.is_cdn => self.cdn(&beginning(request)),
             _ if request.is_cdn => self.cdn(request),
             _ => self.hub(request).unwrap_or_else(|refusal| refusal),
@@ -420,7 +417,8 @@ impl State {
         let most = self.page_size.load(Ordering::SeqCst);
         let from = number("cursor").unwrap_or(0);
         let to = from + number("limit").map_or(most, |limit| limit.min(most));
-        let answer = Answer::json(list(entries.values().skip(from).take(to - from)));
+        let page: Value = entries.values().skip(from).take(to - from).cloned().collect();
+        let answer = Answer::json(&page);
         if to >= entries.len() {
             return Ok(answer);
         }
@@ -474,30 +472,28 @@ impl Repo {
     }
 
     fn info(&self, id: &str, commit: &str) -> Answer {
-        let files = self.commits[commit].keys().map(|path| format!("{{\"rfilename\": {}}}", json(path)));
-        let gated = if self.gate.is_some() { "\"manual\"" } else { "false" };
-        Answer::json(format!(
-            "{{\"id\": {}, \"sha\": \"{commit}\", \"lastModified\": {DATE}, \"private\": {}, \"gated\": {gated}, \
-             \"disabled\": false, \"downloads\": 0, \"likes\": 0, \"tags\": [], \"siblings\": {}}}",
-            json(id),
-            self.private.is_some(),
-            list(files),
-        ))
+        let files: Value = self.commits[commit].keys().map(|path| json!({ "rfilename": path })).collect();
+        let gated = if self.gate.is_some() { json!("manual") } else { json!(false) };
+        Answer::json(&json!({
+            "id": id, "sha": commit, "lastModified": DATE, "private": self.private.is_some(), "gated": gated,
+            "disabled": false, "downloads": 0, "likes": 0, "tags": [], "siblings": files,
+        }))
     }
 
     fn list_refs(&self, with_pull_requests: bool) -> Answer {
-        let refs = |prefix| {
-            list(self.refs.iter().filter_map(|(full, commit)| {
-                let (name, full) = (json(full.strip_prefix(prefix)?), json(full));
-                Some(format!("{{\"name\": {name}, \"ref\": {full}, \"targetCommit\": \"{commit}\"}}"))
-            }))
+        let refs = |prefix: &str| {
+            let list = self.refs.iter().filter_map(|(full, commit)| {
+                let name = full.strip_prefix(prefix)?;
+                Some(json!({ "name": name, "ref": full, "targetCommit": commit }))
+            });
+            list.collect::<Value>()
         };
         let (branches, tags, converts) = (refs("refs/heads/"), refs("refs/tags/"), refs("refs/convert/"));
-        let pulls = with_pull_requests.then(|| format!(", \"pullRequests\": {}", refs("refs/pr/")));
-        Answer::json(format!(
-            "{{\"branches\": {branches}, \"tags\": {tags}, \"converts\": {converts}{}}}",
-            pulls.unwrap_or_default()
-        ))
+        let mut all = json!({ "branches": branches, "tags": tags, "converts": converts });
+        if with_pull_requests {
+            all["pullRequests"] = refs("refs/pr/");
+        }
+        Answer::json(&all)
     }
 
     /// Describes the paths that a form names, or JSON in which none of them is escaped.
@@ -509,42 +505,38 @@ impl Repo {
         };
         let mut entries = entries(commit, &self.commits[commit], request.body.contains("expand=True"));
         entries.retain(|path, _| wanted.contains(path));
-        Ok(Answer::json(list(entries.values())))
+        Ok(Answer::json(&entries.into_values().collect::<Value>()))
     }
 }
 
 /// Reads one request; nothing if there is none.
 fn read(reader: &mut impl BufRead, is_cdn: bool) -> std::io::Result<Option<Request>> {
-    let Some(server::Request { method, path, query, headers }) = server::Request::read(reader)? else {
-        return Ok(None);
-    };
-    let len = headers.get("content-length").and_then(|len| len.parse().ok()).unwrap_or(0);
+    let Some(head) = server::Request::read(reader)? else { return Ok(None) };
+    let len = head.headers.get("content-length").and_then(|len| len.parse().ok()).unwrap_or(0);
     let mut body = String::new();
     reader.take(len).read_to_string(&mut body)?;
-    Ok(Some(Request { method, path, query, headers, is_cdn, body }))
+    Ok(Some(Request { head, is_cdn, body }))
 }
 
 /// The files and folders of a commit with their descriptions, in the order of their paths.
-fn entries(commit: &str, files: &Files, is_expanded: bool) -> BTreeMap<String, String> {
-    let last =
-        format!(", \"lastCommit\": {{\"id\": \"{commit}\", \"title\": \"One more\", \"date\": {DATE}}}");
-    let last = if is_expanded { &last } else { "" };
+fn entries(commit: &str, files: &Files, is_expanded: bool) -> BTreeMap<String, Value> {
     let mut entries = BTreeMap::new();
-    let mut insert = |kind: &str, path: &str, oid: &str, size: usize, lfs: &str| {
-        let entry =
-            format!("\"type\": \"{kind}\", \"oid\": \"{oid}\", \"size\": {size}, \"path\": {}", json(path));
-        entries.insert(path.to_owned(), format!("{{{entry}{lfs}{last}}}"));
+    let mut insert = |kind: &str, path: &str, oid: &str, size: usize, lfs: Option<&String>| {
+        let mut entry = json!({ "type": kind, "oid": oid, "size": size, "path": path });
+        if let Some(lfs) = lfs {
+            entry["lfs"] = json!({ "oid": lfs, "size": size, "pointerSize": 134 });
+        }
+        if is_expanded {
+            entry["lastCommit"] = json!({ "id": commit, "title": "One more", "date": DATE });
+        }
+        entries.insert(path.to_owned(), entry);
     };
     for (path, Blob { bytes, oid, lfs }) in files {
         for (end, _) in path.match_indices('/') {
             let folder = &path[..end];
-            insert("directory", folder, &digest(format!("{commit} {folder}").as_bytes(), 40), 0, "");
+            insert("directory", folder, &digest(format!("{commit} {folder}").as_bytes(), 40), 0, None);
         }
-        let size = bytes.len();
-        let lfs = lfs
-            .as_ref()
-            .map(|lfs| format!(", \"lfs\": {{\"oid\": \"{lfs}\", \"size\": {size}, \"pointerSize\": 134}}"));
-        insert("file", path, oid, size, &lfs.unwrap_or_default());
+        insert("file", path, oid, bytes.len(), lfs.as_ref());
     }
     entries
 }
@@ -568,40 +560,10 @@ fn digest(bytes: &[u8], digits: usize) -> String {
     hex
 }
 
-/// A string of JSON.
-fn json(text: &str) -> String {
-    let mut out = "\"".to_owned();
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => out.extend(['\\', character]),
-            '\0'..' ' => out += &format!("\\u{:04x}", u32::from(character)),
-            _ => out.push(character),
-        }
-    }
-    out + "\""
-}
-
-/// A list of JSON.
-fn list(items: impl Iterator<Item = impl AsRef<str>>) -> String {
-    let items: Vec<String> = items.map(|item| item.as_ref().to_owned()).collect();
-    format!("[{}]", items.join(", "))
-}
-
 /// The fields of a query or of a form.
 fn form(text: &str) -> impl Iterator<Item = (String, String)> {
     text.split('&').map(|field| {
         let (name, value) = field.split_once('=').unwrap_or((field, ""));
         (decoded(name), decoded(&value.replace('+', " ")))
     })
-}
-
-/// A path without its percent signs.
-fn decoded(path: &str) -> String {
-    let mut parts = path.split('%');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        bytes.extend(part.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok()));
-        bytes.extend(part.bytes().skip(2));
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -8,6 +8,7 @@ pub(crate) mod families;
 #[cfg(target_os = "linux")]
 pub(crate) mod faults;
 pub(crate) mod find;
+pub(crate) mod loaders;
 pub(crate) mod moto;
 pub(crate) mod pointer;
 pub(crate) mod proxy;

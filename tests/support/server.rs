@@ -41,6 +41,7 @@ impl Content {
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
+    /// As it was sent, percent signs included.
     pub(crate) path: String,
     pub(crate) query: String,
     pub(crate) headers: BTreeMap<String, String>,
@@ -69,7 +70,11 @@ impl Request {
     /// The bytes that are asked for, of `len`.
     pub(crate) fn range(&self, len: usize) -> Option<(usize, usize)> {
         let (from, to) = self.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
-        Some((from.parse().ok()?, to.parse::<usize>().ok()?.saturating_add(1).min(len)))
+        if from.is_empty() {
+            return Some((len.saturating_sub(to.parse().ok()?), len));
+        }
+        let to = if to.is_empty() { len } else { to.parse::<usize>().ok()?.saturating_add(1).min(len) };
+        Some((from.parse().ok()?, to))
     }
 }
 
@@ -335,7 +340,7 @@ impl State {
 }
 
 /// A path without its percent signs.
-fn decoded(path: &str) -> String {
+pub(crate) fn decoded(path: &str) -> String {
     let mut parts = path.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
     for part in parts {

@@ -10,6 +10,8 @@ use millstream::tokenizer::{END_OF_TEXT, Tokenizer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::Pair;
+
 /// Text of several kinds to learn from: code, prose, digits, other scripts.
 pub(super) const CORPUS: &[&str] = &[
     include_str!("../../LICENSE-APACHE"),
@@ -29,31 +31,11 @@ fn asks(vocab_size: usize) -> LearnConfig {
 
 static LEARNED: LazyLock<String> =
     LazyLock::new(|| learn(CORPUS, &asks(700), &["<|bos|>", END_OF_TEXT]).unwrap());
-static TEXT: LazyLock<HfTokenizer> = LazyLock::new(|| load(&LEARNED, SpecialTokens::Text));
-static PARSE: LazyLock<HfTokenizer> = LazyLock::new(|| load(&LEARNED, SpecialTokens::Parse));
-static REFERENCE_TEXT: LazyLock<Reference> = LazyLock::new(|| reference(&LEARNED, SpecialTokens::Text));
-static REFERENCE_PARSE: LazyLock<Reference> = LazyLock::new(|| reference(&LEARNED, SpecialTokens::Parse));
+static TEXT: LazyLock<Pair> = LazyLock::new(|| load(&LEARNED, SpecialTokens::Text));
+static PARSE: LazyLock<Pair> = LazyLock::new(|| load(&LEARNED, SpecialTokens::Parse));
 
-type Reference = tokenizers_reference::Tokenizer;
-
-fn load(json: &str, special: SpecialTokens) -> HfTokenizer {
-    HfTokenizer::from_json("test", json, special).unwrap()
-}
-
-fn reference(json: &str, special: SpecialTokens) -> Reference {
-    let mut tokenizer = Reference::from_bytes(json).unwrap();
-    tokenizer.set_encode_special_tokens(special == SpecialTokens::Text);
-    tokenizer
-}
-
-fn ids(tokenizer: &HfTokenizer, text: &str) -> Vec<u32> {
-    let mut ids = Vec::new();
-    tokenizer.encode(text, &mut ids).unwrap();
-    ids
-}
-
-fn right_ids(reference: &Reference, text: &str) -> Vec<u32> {
-    reference.encode_fast(text, false).unwrap().get_ids().to_vec()
+fn load(json: &str, special: SpecialTokens) -> Pair {
+    Pair::new("test", json, special)
 }
 
 /// The learned file after `change`.
@@ -95,14 +77,14 @@ proptest! {
 
     #[test]
     fn both_engines_give_equal_ids(text in any_text()) {
-        prop_assert_eq!(ids(&TEXT, &text), right_ids(&REFERENCE_TEXT, &text));
-        prop_assert_eq!(ids(&PARSE, &text), right_ids(&REFERENCE_PARSE, &text));
+        prop_assert_eq!(TEXT.ids(&text), TEXT.right(&text));
+        prop_assert_eq!(PARSE.ids(&text), PARSE.right(&text));
     }
 
     #[test]
     fn what_is_encoded_decodes_to_itself(text in any_text()) {
-        prop_assert_eq!(TEXT.decode(&ids(&TEXT, &text)), text.as_str());
-        prop_assert_eq!(PARSE.decode(&ids(&PARSE, &text)), text.as_str());
+        prop_assert_eq!(TEXT.decode(&TEXT.ids(&text)), text.as_str());
+        prop_assert_eq!(PARSE.decode(&PARSE.ids(&text)), text.as_str());
     }
 }
 
@@ -112,21 +94,21 @@ fn the_fast_engine_runs_a_learned_file() {
     assert_eq!(PARSE.engine(), Engine::Fast);
     assert_eq!(PARSE.engine().to_string(), "tokenizers 1.0");
     let mut tried = load(&LEARNED, SpecialTokens::Text);
-    assert_eq!(tried.trial(CORPUS), FAST);
+    assert_eq!(tried.tokenizer.trial(CORPUS), FAST);
 }
 
 #[test]
 fn special_tokens_in_a_document_are_text_unless_they_are_parsed() {
     let end = TEXT.id(END_OF_TEXT).unwrap();
     let document = format!("one{END_OF_TEXT}two");
-    assert!(!ids(&TEXT, &document).contains(&end));
-    assert_eq!(TEXT.decode(&ids(&TEXT, &document)), document);
-    assert_eq!(ids(&PARSE, &document).iter().filter(|&&id| id == end).count(), 1);
+    assert!(!TEXT.ids(&document).contains(&end));
+    assert_eq!(TEXT.decode(&TEXT.ids(&document)), document);
+    assert_eq!(PARSE.ids(&document).iter().filter(|&&id| id == end).count(), 1);
     assert_eq!(PARSE.decode(&[end]), END_OF_TEXT);
     // The same where the reference runs.
     let json = with_digits(r"\p{N}{1,2}");
-    assert!(!ids(&load(&json, SpecialTokens::Text), &document).contains(&end));
-    assert!(ids(&load(&json, SpecialTokens::Parse), &document).contains(&end));
+    assert!(!load(&json, SpecialTokens::Text).ids(&document).contains(&end));
+    assert!(load(&json, SpecialTokens::Parse).ids(&document).contains(&end));
 }
 
 /// A cl100k-like file whose digits the fast engine cuts by three, whatever the pattern says.
@@ -137,10 +119,9 @@ fn the_gate_refuses_digit_rules_that_the_fast_engine_gets_wrong() {
         let tokenizer = load(&json, SpecialTokens::Text);
         let Engine::Reference { reason } = tokenizer.engine() else { panic!("{rule} was admitted") };
         assert!(reason.contains("the reference"), "{reason}");
-        let reference = reference(&json, SpecialTokens::Text);
         for text in ["12345", "in 2024 and 2025", "٣٤٥٦٧", "no digits"] {
-            assert_eq!(ids(&tokenizer, text), right_ids(&reference, text), "{rule} {text}");
-            assert_eq!(tokenizer.decode(&ids(&tokenizer, text)), text);
+            assert_eq!(tokenizer.ids(text), tokenizer.right(text), "{rule} {text}");
+            assert_eq!(tokenizer.decode(&tokenizer.ids(text)), text);
         }
     }
     assert_eq!(load(&with_digits(r"\p{N}"), SpecialTokens::Text).engine(), FAST);
@@ -156,9 +137,8 @@ fn the_gate_refuses_what_the_fast_engine_does_not_read() {
     for json in [prefix_space, unknown_pattern] {
         let tokenizer = load(&json, SpecialTokens::Text);
         assert!(matches!(tokenizer.engine(), Engine::Reference { .. }));
-        let reference = reference(&json, SpecialTokens::Text);
         for text in ["the mill", " the mill 12345", "naïve\r\n"] {
-            assert_eq!(ids(&tokenizer, text), right_ids(&reference, text));
+            assert_eq!(tokenizer.ids(text), tokenizer.right(text));
         }
     }
 }
@@ -172,9 +152,8 @@ fn the_gate_admits_the_byte_levels_own_pattern() {
     });
     let tokenizer = load(&json, SpecialTokens::Text);
     assert_eq!(tokenizer.engine(), Engine::Fast);
-    let reference = reference(&json, SpecialTokens::Text);
     for text in ["the mill's 12345\n\n  mills", "naïve\r\n", END_OF_TEXT] {
-        assert_eq!(ids(&tokenizer, text), right_ids(&reference, text));
+        assert_eq!(tokenizer.ids(text), tokenizer.right(text));
     }
 }
 
@@ -212,7 +191,7 @@ fn nothing_is_added_cut_or_padded() {
         let tokenizer = load(&file, SpecialTokens::Text);
         assert!(tokenizer.engine().to_string().starts_with(&engine), "{}", tokenizer.engine());
         for text in ["", "the mill mills and mills"] {
-            assert_eq!(ids(&tokenizer, text), ids(&TEXT, text), "{engine}");
+            assert_eq!(tokenizer.ids(text), TEXT.ids(text), "{engine}");
         }
     }
 }
@@ -222,11 +201,11 @@ fn ids_are_appended_and_unknown_ones_decode_to_nothing() {
     let mut appended = vec![7];
     TEXT.encode("mill", &mut appended).unwrap();
     assert_eq!(appended[0], 7);
-    assert_eq!(appended[1..], ids(&TEXT, "mill"));
-    let mut beyond = ids(&TEXT, "mill");
+    assert_eq!(appended[1..], TEXT.ids("mill"));
+    let mut beyond = TEXT.ids("mill");
     beyond.extend([TEXT.vocab_size() as u32, u32::MAX]);
     assert_eq!(TEXT.decode(&beyond), "mill");
-    let half = &ids(&TEXT, "\u{10ffff}")[..2];
+    let half = &TEXT.ids("\u{10ffff}")[..2];
     assert_eq!(TEXT.decode(half), "\u{fffd}");
 }
 
@@ -290,7 +269,7 @@ fn a_learned_file_is_sound() {
         let spelling = format!("{}{}", merge[0].as_str().unwrap(), merge[1].as_str().unwrap());
         assert_eq!(vocab[&spelling].as_u64(), Some(id), "{spelling}");
     }
-    assert_eq!(ids(&TEXT, " License").len(), 1, "a word that the sample is full of is one token");
+    assert_eq!(TEXT.ids(" License").len(), 1, "a word that the sample is full of is one token");
 }
 
 /// The engines class characters by different versions of Unicode, and a learned file may have a token across the place
@@ -299,17 +278,17 @@ fn a_learned_file_is_sound() {
 fn characters_that_the_reference_does_not_know_cost_no_other_text_its_speed() {
     // The last byte of each character and the line end are the most frequent pair.
     let json = learn(["😳\n📳\n♳\n₳\n∳\n"; 50], &asks(300), &[]).unwrap();
-    let (tokenizer, reference) = (load(&json, SpecialTokens::Text), reference(&json, SpecialTokens::Text));
+    let tokenizer = load(&json, SpecialTokens::Text);
     assert_eq!(tokenizer.engine(), FAST);
     // A letter since Unicode 17, which ends with the same byte.
     let new = "a\u{11db3}\nb";
-    assert_eq!(ids(&tokenizer, new), right_ids(&reference, new));
+    assert_eq!(tokenizer.ids(new), tokenizer.right(new));
     let mut tried = load(&json, SpecialTokens::Text);
-    assert_eq!(tried.trial([new]), FAST, "it says nothing against the engine");
+    assert_eq!(tried.tokenizer.trial([new]), FAST, "it says nothing against the engine");
     for text in [new, "😳\nb", new] {
-        assert_eq!(ids(&tried, text), right_ids(&reference, text));
+        assert_eq!(tried.ids(text), tried.right(text));
     }
-    assert_eq!(Check::new(&tried).unwrap().compare(new), Ok(right_ids(&reference, new).len()));
+    assert_eq!(Check::new(&tried).unwrap().compare(new), Ok(tokenizer.right(new).len()));
 }
 
 #[test]
@@ -341,7 +320,7 @@ fn small_samples_give_fewer_tokens_and_one_special_by_default() {
     // "ab", "abc"; the whole occurs once.
     assert_eq!(tokenizer.vocab_size(), 256 + 2 + 1);
     assert_eq!(tokenizer.id(END_OF_TEXT), Some(258));
-    assert_eq!(tokenizer.decode(&ids(&tokenizer, "xyz äöü")), "xyz äöü");
+    assert_eq!(tokenizer.decode(&tokenizer.ids("xyz äöü")), "xyz äöü");
     let twice = load(&learn(CORPUS, &asks(300), &["<|x|>", "<|x|>"]).unwrap(), SpecialTokens::Text);
     assert_eq!((twice.vocab_size(), twice.id("<|x|>")), (300, Some(299)));
 }
@@ -352,7 +331,7 @@ fn a_special_token_that_is_a_word_keeps_an_id_of_its_own() {
     let tokenizer = load(&learn(["eos eos eos eos"], &asks(300), &["eos"]).unwrap(), SpecialTokens::Text);
     let special = tokenizer.id("eos").unwrap();
     assert_eq!(special as usize, tokenizer.vocab_size() - 1);
-    assert!(!ids(&tokenizer, "eos").contains(&special));
+    assert!(!tokenizer.ids("eos").contains(&special));
 }
 
 /// Whoever learns from the same sample gets the same ids, whatever the version.

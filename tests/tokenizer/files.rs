@@ -12,9 +12,15 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::support::pointer::{POINTER, assert_named};
+use crate::{Pair, ids, reference};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tokenizers").join(name)
+}
+
+/// The file of one of the small models.
+pub(super) fn model(name: &str) -> String {
+    std::fs::read_to_string(data(&format!("{name}.json"))).expect("the file")
 }
 
 fn golden() -> Value {
@@ -24,12 +30,6 @@ fn golden() -> Value {
 
 fn list<T: serde::de::DeserializeOwned>(golden: &Value, name: &str) -> Vec<T> {
     serde_json::from_value(golden[name].clone()).expect(name)
-}
-
-fn ids(tokenizer: &HfTokenizer, text: &str) -> Vec<u32> {
-    let mut ids = Vec::new();
-    tokenizer.encode(text, &mut ids).expect("ids");
-    ids
 }
 
 fn same(tokenizer: &HfTokenizer, golden: &Value, name: &str) {
@@ -53,18 +53,15 @@ fn of_ranks(pattern: &str, special_tokens: SpecialTokens, special: BTreeMap<Stri
 fn other_models_give_the_ids_of_their_own_library() {
     let golden = golden();
     for name in ["unigram", "wordpiece"] {
-        let path = data(&format!("{name}.json"));
-        let mut tokenizer = HfTokenizer::from_file(&path, SpecialTokens::Text).expect("it loads");
-        tokenizer.trial(list::<String>(&golden, "texts"));
-        same(&tokenizer, &golden, name);
-        let mut reference = tokenizers_reference::Tokenizer::from_file(&path).expect("it loads");
-        reference.set_encode_special_tokens(true);
+        let mut pair = Pair::new(name, &model(name), SpecialTokens::Text);
         let texts = list::<String>(&golden, "texts");
-        for (text, right) in texts.into_iter().zip(list::<Vec<u32>>(&golden, name)) {
-            assert_eq!(reference.encode_fast(text, false).expect("ids").get_ids(), right);
+        pair.tokenizer.trial(&texts);
+        same(&pair, &golden, name);
+        for (text, right) in texts.iter().zip(list::<Vec<u32>>(&golden, name)) {
+            assert_eq!(pair.right(text), right);
         }
         for text in ["the license", "mill"] {
-            assert_eq!(tokenizer.decode(&ids(&tokenizer, text)), text, "{name}");
+            assert_eq!(pair.decode(&pair.ids(text)), text, "{name}");
         }
     }
 }
@@ -95,20 +92,15 @@ fn the_gate_admits_other_models() {
         ("wordpiece", json!({}), false),
         ("wordpiece", spaces, true),
     ] {
-        let text = std::fs::read_to_string(data(&format!("{name}.json"))).expect("the file");
-        let mut file: Value = serde_json::from_str(&text).expect("JSON");
+        let mut file: Value = serde_json::from_str(&model(name)).expect("JSON");
         for (key, value) in change.as_object().expect("settings") {
             file[key] = value.clone();
         }
-        let json = file.to_string();
-        let tokenizer = HfTokenizer::from_json(name, json.as_str(), SpecialTokens::Text).expect("it loads");
-        assert_eq!(tokenizer.engine() == Engine::Fast, is_fast, "{name}: {}", tokenizer.engine());
-        let mut reference = tokenizers_reference::Tokenizer::from_bytes(&json).expect("it loads");
-        reference.set_encode_special_tokens(true);
+        let pair = Pair::new(name, &file.to_string(), SpecialTokens::Text);
+        assert_eq!(pair.engine() == Engine::Fast, is_fast, "{name}: {}", pair.engine());
         let more = ["\u{1ccd6}\u{1ccf0}", "ﬁne ½ \u{378}a", "\u{113c2}\u{113c2}"].map(str::to_owned);
         for text in list::<String>(&golden(), "texts").into_iter().chain(more) {
-            let right = reference.encode_fast(text.as_str(), false).expect("ids");
-            assert_eq!(ids(&tokenizer, &text), right.get_ids(), "{name} {text:?}");
+            assert_eq!(pair.ids(&text), pair.right(&text), "{name} {text:?}");
         }
     }
 }
@@ -197,8 +189,7 @@ proptest! {
         let special = BTreeMap::from([("<|end|>".to_owned(), 1000)]);
         // Words are what stands between spaces.
         let json = ranks::to_json("any", &file(&all), r"[^ ]+| +", &special).expect("ranks");
-        let mut reference = tokenizers_reference::Tokenizer::from_bytes(&json).expect("it loads");
-        reference.set_encode_special_tokens(true);
+        let reference = reference(&json, SpecialTokens::Text);
         let ranks: HashMap<Vec<u8>, u32> = all.into_iter().collect();
         for word in words {
             let encoding = reference.encode_fast(word.as_str(), false).expect("ids");

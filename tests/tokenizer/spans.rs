@@ -1,20 +1,20 @@
 //! Which bytes each id stands for: all of them belong to some id, and each id has at least those that the library says.
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::LazyLock;
 
 use millstream::config::SpecialTokens;
-use millstream::tokenizer::hf::HfTokenizer;
 use millstream::tokenizer::{ByteTokenizer, Tokenizer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::families::PAIRS;
+use super::files::model;
 use super::gate::hostile;
+use crate::Pair;
 
 /// The two small models of the test data, each with normalizers that make texts longer or shorter, or leave out some.
-static CHANGED: LazyLock<Vec<(String, HfTokenizer, tokenizers_reference::Tokenizer)>> = LazyLock::new(|| {
+static CHANGED: LazyLock<Vec<Pair>> = LazyLock::new(|| {
     let replace = |text: &str, content: &str| json!({"type": "Replace", "pattern": {"String": text}, "content": content});
     let steps = |steps: &[Value]| json!({"type": "Sequence", "normalizers": steps});
     let strip = json!({"type": "Strip", "strip_left": true, "strip_right": true});
@@ -28,18 +28,10 @@ static CHANGED: LazyLock<Vec<(String, HfTokenizer, tokenizers_reference::Tokeniz
     ];
     let mut all = Vec::new();
     for name in ["unigram", "wordpiece"] {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/tokenizers/{name}.json"));
-        let text = std::fs::read_to_string(file).expect("the file");
-        let mut file: Value = serde_json::from_str(&text).expect("JSON");
+        let mut file: Value = serde_json::from_str(&model(name)).expect("JSON");
         for normalizer in &normalizers {
             file["normalizer"] = normalizer.clone();
-            let name = format!("{name} {normalizer}");
-            let json = file.to_string();
-            let tokenizer =
-                HfTokenizer::from_json(&name, json.as_str(), SpecialTokens::Text).expect("it loads");
-            let mut reference = tokenizers_reference::Tokenizer::from_bytes(&json).expect("it loads");
-            reference.set_encode_special_tokens(true);
-            all.push((name, tokenizer, reference));
+            all.push(Pair::new(&format!("{name} {normalizer}"), &file.to_string(), SpecialTokens::Text));
         }
     }
     all
@@ -57,20 +49,16 @@ fn spans(tokenizer: &dyn Tokenizer, text: &str) -> Vec<Range<usize>> {
 }
 
 /// Checks that the spans cover the text, in order, and the library's own offsets.
-fn check(
-    name: &str,
-    text: &str,
-    spans: &[Range<usize>],
-    reference: &tokenizers_reference::Tokenizer,
-) -> Result<(), TestCaseError> {
+fn check(pair: &Pair, text: &str) -> Result<(), TestCaseError> {
+    let (name, spans) = (pair.name(), spans(&pair.tokenizer, text));
     prop_assert!(spans.is_sorted_by_key(|span| span.start), "{} {:?} {:?}", name, text, spans);
     let mut covered = 0;
-    for span in spans {
+    for span in &spans {
         prop_assert!(span.start <= covered && span.start < span.end, "{} {:?} {:?}", name, text, spans);
         covered = covered.max(span.end);
     }
     prop_assert!(spans.is_empty() || covered == text.len(), "{} {:?} {:?}", name, text, spans);
-    let encoding = reference.encode(text, false).expect("ids");
+    let encoding = pair.reference.encode(text, false).expect("ids");
     let character = |at: usize| text.floor_char_boundary(at)..text.ceil_char_boundary(at + 1);
     for (span, (start, end)) in spans.iter().zip(encoding.get_offsets()) {
         // The library counts whole characters, of which an id may have some bytes.
@@ -94,17 +82,17 @@ proptest! {
 
     #[test]
     fn families_tell_which_bytes_an_id_stands_for(text in hostile()) {
-        for pair in &*PAIRS {
-            let text = pair.added.iter().fold(text.clone(), |woven, (token, _)| woven + token + &text);
-            check(pair.name, &text, &spans(&pair.tokenizer, &text), &pair.reference)?;
+        for (added, pair) in &*PAIRS {
+            let text = added.iter().fold(text.clone(), |woven, (token, _)| woven + token + &text);
+            check(pair, &text)?;
         }
     }
 
     #[test]
     fn texts_that_are_normalized_are_covered(text in hostile(), more in "(a|the|''|e\u{301}|ﬁ|½| |x){0,12}") {
-        for (name, tokenizer, reference) in &*CHANGED {
+        for pair in &*CHANGED {
             for text in [&text, &more] {
-                check(name, text, &spans(tokenizer, text), reference)?;
+                check(pair, text)?;
             }
         }
     }
@@ -117,17 +105,17 @@ proptest! {
 
 #[test]
 fn a_space_that_was_stripped_and_put_back_stands_for_itself() {
-    for (name, tokenizer, reference) in &*CHANGED {
-        check(name, " x", &spans(tokenizer, " x"), reference).expect("spans");
+    for pair in &*CHANGED {
+        check(pair, " x").expect("spans");
     }
 }
 
 #[test]
 fn characters_that_were_replaced_together_belong_to_their_id() {
-    let (_, tokenizer, _) = CHANGED.iter().find(|(name, ..)| name.contains("the the")).expect("it is there");
+    let pair = CHANGED.iter().find(|pair| pair.name().contains("the the")).expect("it is there");
     let text = "mill ''the the mill";
     let (mut ids, mut of) = (Vec::new(), Vec::new());
-    tokenizer.encode_spans(text, &mut ids, &mut of).expect("spans");
+    pair.encode_spans(text, &mut ids, &mut of).expect("spans");
     assert!(of.iter().any(|span| span.contains(&5) && span.contains(&6)), "{of:?}");
     assert!(of.iter().any(|span| span.start <= 7 && 14 <= span.end), "{of:?}");
 }

@@ -14,8 +14,9 @@ fn threads() -> usize {
 
 /// What the process has in memory, in bytes.
 fn resident() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").expect("the pages");
-    4096 * pages.split(' ').nth(1).expect("a number").parse::<usize>().expect("a number")
+    let status = std::fs::read_to_string("/proc/self/status").expect("the status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is there");
+    1024 * line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number")
 }
 
 /// Words that come once: letters by a generator, so that no cache of words ever sees one again.

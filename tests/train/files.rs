@@ -4,11 +4,9 @@ use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
 
-use futures::StreamExt;
+use millstream::Error;
 use millstream::config::{Config, SourceConfig, TokenizerConfig};
-use millstream::files::Listing;
 use millstream::tokenizer::ByteTokenizer;
-use millstream::{Error, Loader, loader};
 use millstream_train::config::{ModelConfig, RunConfig, TrainConfig};
 use millstream_train::{self, RunDirectory};
 
@@ -82,63 +80,16 @@ fn a_resumed_run_names_the_files_that_have_changed() {
         let resumed = millstream_train::resume(&longer, tokenizer.clone(), &mut (), pending()).await;
         assert_eq!(changes(directory.path(), &resumed.expect_err("refused")), CHANGES);
 
+        // Nothing is said of the files where something else has changed.
+        let other = RunConfig { data: longer.data.clone().with_seed(7), ..longer.clone() };
+        let resumed = millstream_train::resume(&other, tokenizer.clone(), &mut (), pending()).await;
+        let said = resumed.expect_err("refused").to_string();
+        assert!(said.contains("`seed` was 42 and is now 7; set it back"), "{said}");
+
         // A run without a listing is refused all the same.
         std::fs::remove_file(listing).expect("removed");
         let resumed = millstream_train::resume(&longer, tokenizer, &mut (), pending()).await;
         let said = resumed.expect_err("refused").to_string();
         assert!(said.contains("`source.web.files` was 6 files, 2160 bytes"), "{said}");
-    });
-}
-
-#[test]
-fn a_loader_says_it_from_a_listing_that_was_saved() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let config = config(directory.path()).data;
-    block_on(async {
-        let mut batches = Loader::open(&config).await.expect("it opens");
-        let cursor = batches.next().await.expect("a batch").expect("a batch").cursor().clone();
-        batches.listing().save(directory.path().join("files.jsonl")).expect("saved");
-        let was = Listing::load(directory.path().join("files.jsonl")).expect("a listing");
-        assert_eq!(was, batches.listing());
-
-        change(directory.path());
-        let error = Loader::resume(&config, &cursor).await.expect_err("refused");
-        assert_eq!(changes(directory.path(), &loader::explain(error, &was, &config).await), CHANGES);
-
-        // Nothing is said of the files where something else has changed.
-        let other = Config { seed: 7, ..config.clone() };
-        let error = Loader::resume(&other, &cursor).await.expect_err("refused").to_string();
-        let again = Loader::resume(&other, &cursor).await.expect_err("refused");
-        assert_eq!(loader::explain(again, &was, &other).await.to_string(), error);
-    });
-}
-
-#[cfg(unix)]
-#[test]
-fn renamed_files_are_named_whatever_bytes_their_names_have() {
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt;
-
-    let directory = tempfile::tempdir().expect("a directory");
-    let config = config(directory.path()).data;
-    let path = |name: &[u8]| directory.path().join("web").join(OsStr::from_bytes(name));
-    if std::fs::write(path(b"\xff.txt"), "odd\n").is_err() {
-        let test = "renamed_files_are_named_whatever_bytes_their_names_have";
-        crate::support::skip::skipped(test, "no such names here");
-        return;
-    }
-    block_on(async {
-        let mut batches = Loader::open(&config).await.expect("it opens");
-        let cursor = batches.next().await.expect("a batch").expect("a batch").cursor().clone();
-        let listing = directory.path().join("files.jsonl");
-        batches.listing().save(&listing).expect("saved");
-        let was = Listing::load(&listing).expect("a listing");
-        assert_eq!(was, batches.listing());
-
-        std::fs::rename(path(b"\xff.txt"), path(b"\xfd.txt")).expect("renamed");
-        let error = Loader::resume(&config, &cursor).await.expect_err("refused");
-        let said = loader::explain(error, &was, &config).await.to_string();
-        let said = said.replace(&format!("{}/", directory.path().display()), "");
-        assert!(said.contains("(renamed: web/\u{fffd}.txt to web/\u{fffd}.txt)"), "{said}");
     });
 }

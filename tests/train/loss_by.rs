@@ -1,22 +1,26 @@
 //! The loss by source, and by the values of a column.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 
+use burn::module::Module;
 use futures::{StreamExt, TryStreamExt, stream};
-use millstream::Batch;
 use millstream::batch::Piece;
 use millstream::document::ColumnValue;
 use millstream::tokenizer::ByteTokenizer;
+use millstream::{Batch, Loader};
 use millstream_train::config::{RunConfig, TrainConfig};
-use millstream_train::{MeanLoss, Peers, RunDirectory, Scope, Step, Trainer, drive};
+use millstream_train::{
+    LanguageModel, LossByValue, MeanLoss, Observer, Peers, RunDirectory, Scope, Step, StepReport, Tensors,
+    Trainer, drive, run,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::sources::{Sums, add_by, assert_close, open};
 use crate::support::runtime::block_on_here as block_on;
 
 /// A source of the property below.
@@ -61,7 +65,8 @@ impl Case {
         let mut text = String::new();
         for (number, Records { languages, are_chats, has_column }) in self.sources.iter().enumerate() {
             let record = |i: usize| {
-                let (text, number) = ("xyz".repeat(1 + i % 4), i * 7 % languages);
+                let letter = char::from(b'a' + (i % 26) as u8);
+                let (text, number) = (format!("xy{letter}").repeat(1 + i % 4), i * 7 % languages);
                 let lang = LOOK_ALIKE
                     .get(number)
                     .map_or_else(|| format!("l{number}").into(), |text| Value::from(*text));
@@ -91,8 +96,60 @@ impl Case {
 
 /// The first batches of a config.
 fn batches(config: &RunConfig, count: usize) -> Vec<Batch> {
-    let batches = async { open(&config.data, None).await.take(count).try_collect().await.expect("batches") };
-    block_on(batches)
+    block_on(async {
+        let loader = Loader::open(&config.data).await.expect("a loader");
+        loader.take(count).try_collect().await.expect("batches")
+    })
+}
+
+/// The losses of the targets that have each label, added up one by one, and how many there are.
+type Sums = BTreeMap<String, (f64, u64)>;
+
+fn add_by(
+    sums: &mut Sums,
+    trainer: &Trainer,
+    batch: &Batch,
+    scope: Scope,
+    label: impl Fn(&Batch, &Piece) -> String,
+) {
+    let device = burn::tensor::Device::flex();
+    let losses = trainer.model().valid().losses(&Tensors::new(batch, scope, &device));
+    let losses = losses.into_data().try_to_vec::<f32>().expect("f32");
+    for piece in batch.pieces() {
+        let first = if scope == Scope::Document { piece.from + 1 } else { piece.from.max(1) };
+        let masked: Vec<_> = batch.masked().filter(|(row, _)| *row == piece.row as usize).collect();
+        for at in first..piece.to {
+            if masked.iter().any(|(_, places)| places.contains(&(at as usize))) {
+                continue;
+            }
+            let sum = sums.entry(label(batch, piece)).or_default();
+            sum.0 += f64::from(losses[piece.row as usize * batch.seq_len() + at as usize - 1]);
+            sum.1 += 1;
+        }
+    }
+}
+
+fn assert_close(found: &BTreeMap<String, MeanLoss>, expected: &Sums) {
+    assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    for (name, loss) in found {
+        let (nats, tokens) = expected[name];
+        assert_eq!(loss.tokens, tokens, "{name}");
+        assert!((loss.loss - nats / tokens as f64).abs() < 1e-4, "{name}: {loss:?}, {nats} nats");
+    }
+}
+
+/// Asserts that the values of each name have all `tokens` targets between them, whose mean loss is `loss`.
+fn assert_whole(loss_by: &LossByValue, loss: f64, tokens: u64) {
+    for means in loss_by.values() {
+        let nats: f64 = means.values().map(|mean| mean.loss * mean.tokens as f64).sum();
+        assert_eq!(means.values().map(|mean| mean.tokens).sum::<u64>(), tokens);
+        assert!((nats - loss * tokens as f64).abs() < 1e-9 * nats, "{nats} {loss} {loss_by:?}");
+    }
+}
+
+/// The name of a piece's source.
+fn source(batch: &Batch, piece: &Piece) -> String {
+    format!("s{}", batch.path(piece).file_stem().expect("a file").display())
 }
 
 /// The name of a piece's language among the losses, if its source has the column.
@@ -136,20 +193,25 @@ fn check(case: &Case) -> Vec<String> {
     let mut trainer = Trainer::new(&config, &ByteTokenizer).expect("a trainer");
     let (mut known, mut done) = (BTreeSet::new(), Vec::new());
     for pair in batches.chunks(2) {
-        let mut expected = Sums::new();
+        let (mut by_language, mut by_source) = (Sums::new(), Sums::new());
         for batch in pair {
-            add_by(&mut expected, &trainer, batch, case.scope, language);
+            add_by(&mut by_language, &trainer, batch, case.scope, language);
+            add_by(&mut by_source, &trainer, batch, case.scope, source);
         }
         let Some(step) = trainer.step(pair).expect("a step") else { continue };
-        assert_close(&step.loss_by["lang"], &limited(expected, &mut known));
+        assert_close(&step.loss_by["lang"], &limited(by_language, &mut known));
+        // One source alone is not told apart.
         assert_eq!(step.loss_by.len(), if case.sources.len() > 1 { 2 } else { 1 });
-        for means in step.loss_by.values() {
-            let nats: f64 = means.values().map(|mean| mean.loss * mean.tokens as f64).sum();
-            let tokens: u64 = means.values().map(|mean| mean.tokens).sum();
-            assert_eq!(tokens, step.tokens as u64);
-            assert!((nats - step.loss * tokens as f64).abs() < 1e-9 * nats, "{nats} {step:?}");
-        }
+        step.loss_by.get("source").iter().for_each(|found| assert_close(found, &by_source));
+        assert_whole(&step.loss_by, step.loss, step.tokens as u64);
         done.push(step);
+    }
+    let mut by_source = Sums::new();
+    batches.iter().for_each(|batch| add_by(&mut by_source, &trainer, batch, case.scope, source));
+    let held_out = stream::iter(batches.iter().cloned().map(Ok));
+    if let Some(validation) = block_on(trainer.validate(held_out)).expect("batches") {
+        validation.loss_by.get("source").iter().for_each(|found| assert_close(found, &by_source));
+        assert_whole(&validation.loss_by, validation.validation_loss, validation.validation_tokens);
     }
     // Two ranks have the same sums.
     let ranks: Vec<Vec<Step>> = thread::scope(|scope| {
@@ -228,6 +290,51 @@ fn a_resumed_run_has_the_same_losses_by_value() {
     assert_eq!(whole.len(), 5);
     assert!(whole.iter().all(|loss_by| loss_by["lang"]["none"]["tokens"].is_number()), "{whole:?}");
     assert_eq!(parts, whole);
+}
+
+/// The losses of all targets of each step, in nats.
+#[derive(Default)]
+struct Steps(Vec<f64>, u64);
+
+impl Observer for Steps {
+    fn on_step(&mut self, report: &StepReport) {
+        self.0.push(report.loss * (report.tokens - self.1) as f64);
+        self.1 = report.tokens;
+    }
+}
+
+#[test]
+fn a_run_logs_the_loss_of_each_source_since_the_last_logged_step() {
+    let root = tempfile::tempdir().expect("a directory");
+    let mut config = many_languages().config(root.path());
+    config.data.pipeline.holdout = 0.2;
+    config.train.out = root.path().join("run");
+    (config.train.steps, config.train.log_every, config.train.validate_every) = (12, 4, 6);
+    let mut seen = Steps::default();
+    block_on(run(&config, Arc::new(ByteTokenizer), None, &mut seen, pending())).expect("a run");
+    let text = std::fs::read_to_string(config.train.out.join("metrics.jsonl")).expect("metrics");
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let (steps, validations): (Vec<_>, Vec<_>) = lines.partition(|line| line["loss"].is_number());
+    assert_eq!((steps.len(), validations.len()), (3, 2));
+    let sources = |line: &Value| {
+        ["s0", "s1"].map(|name| {
+            let source = &line["loss_by"]["source"][name];
+            (source["loss"].as_f64().expect("a loss"), source["tokens"].as_u64().expect("tokens"))
+        })
+    };
+    let tokens = |line: &Value| -> u64 { sources(line).iter().map(|(_, tokens)| tokens).sum() };
+    let nats =
+        |line: &Value| -> f64 { sources(line).iter().map(|&(loss, tokens)| loss * tokens as f64).sum() };
+    let mut before = 0;
+    for (step, seen) in steps.iter().zip(seen.0.chunks(4)) {
+        let all: f64 = seen.iter().sum();
+        assert!((nats(step) - all).abs() < 1e-5 * all, "{step}, and {all} nats in all");
+        assert_eq!(tokens(step), step["tokens"].as_u64().expect("tokens") - before, "{step}");
+        before = step["tokens"].as_u64().expect("tokens");
+    }
+    for validation in &validations {
+        assert_eq!(tokens(validation), validation["validation_tokens"].as_u64().expect("tokens"));
+    }
 }
 
 #[test]

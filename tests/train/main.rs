@@ -21,5 +21,4 @@ mod precision;
 mod pretrained;
 mod run;
 mod small;
-mod sources;
 mod steps;

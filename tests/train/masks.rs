@@ -16,8 +16,7 @@ use millstream_train::{LanguageModel, Peers, Scope, Step, Tensors, Trainer, Vali
 use proptest::prelude::*;
 
 use crate::numbers::{assert_close, values};
-use crate::small::{flat, shape};
-use crate::steps::weights;
+use crate::small::{flat, shape, weights};
 use crate::support::runtime::block_on_here as block_on;
 
 const VOCAB: usize = 257;

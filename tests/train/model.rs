@@ -1,10 +1,11 @@
-//! The model against its slow and simple definition.
+//! What a model computes, alone and step by step, and its loss against burn's operations.
 
 use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::activation::log_softmax;
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use millstream_train::config::{Activation, ModelConfig};
 use millstream_train::loss::{head_loss, head_nats};
-use millstream_train::model::{Attention, Gpt, KeyValues, Rope};
+use millstream_train::model::{Gpt, KeyValues};
 
 use crate::numbers::{assert_close, numbers, values};
 use crate::small::shape;
@@ -16,9 +17,9 @@ fn ids(rows: usize, length: usize, seed: u64) -> Vec<i32> {
 }
 
 /// Values around 0 with a deviation of 1: twelve even ones, added up.
-fn normal<const D: usize>(shape: [usize; D], seed: u64, device: &Device) -> Tensor<D> {
+fn normal(shape: [usize; 2], seed: u64, device: &Device) -> Tensor<2> {
     let even: Vec<f64> =
-        numbers(seed).take(12 * shape.iter().product::<usize>()).map(|n| n as f64 / 2f64.powi(31)).collect();
+        numbers(seed).take(12 * shape[0] * shape[1]).map(|n| n as f64 / 2f64.powi(31)).collect();
     let values: Vec<f32> = even.chunks(12).map(|twelve| (twelve.iter().sum::<f64>() - 6.0) as f32).collect();
     Tensor::from_data(TensorData::new(values, shape), device)
 }
@@ -66,75 +67,6 @@ fn training_and_inference_compute_the_same_function() {
 }
 
 #[test]
-fn attention_equals_its_definition() {
-    let device = Device::flex();
-    let (heads, length, head) = (2, 6, 8);
-    let model = Gpt::new(&shape(), VOCAB, length, 4, &device);
-    let attention: &Attention = &model.blocks[0].attention;
-    let x = normal([1, length, 16], 5, &device);
-    let rope = Rope::new(length, head, 10_000.0, None, &device);
-    let found = values(attention.forward(x.clone(), &rope.at(0, length), None));
-
-    let qkv = values(x.reshape([length, 16]).matmul(attention.qkv.val()));
-    let at = |t: usize, part: usize, h: usize, i: usize| f64::from(qkv[t * 48 + part * 16 + h * head + i]);
-    let turned = |t: usize, part: usize, h: usize, i: usize| {
-        let (half, plane) = (head / 2, i % (head / 2));
-        let angle = t as f64 * 10_000f64.powf(-2.0 * plane as f64 / head as f64);
-        let (a, b) = (at(t, part, h, plane), at(t, part, h, plane + half));
-        if i < half { a * angle.cos() - b * angle.sin() } else { b * angle.cos() + a * angle.sin() }
-    };
-    let mut mixed = vec![0.0f32; length * 16];
-    for h in 0..heads {
-        for t in 0..length {
-            let score = |s: usize| {
-                (0..head).map(|i| turned(t, 0, h, i) * turned(s, 1, h, i)).sum::<f64>() / 8f64.sqrt()
-            };
-            let weights: Vec<f64> = (0..=t).map(|s| score(s).exp()).collect();
-            let sum: f64 = weights.iter().sum();
-            for i in 0..head {
-                let value: f64 = weights.iter().enumerate().map(|(s, w)| w / sum * at(s, 2, h, i)).sum();
-                mixed[t * 16 + h * head + i] = value as f32;
-            }
-        }
-    }
-    let mixed = Tensor::<2>::from_data(TensorData::new(mixed, [length, 16]), &device);
-    assert_close(&found, &values(mixed.matmul(attention.out.val())), 1e-5);
-}
-
-#[test]
-fn scores_of_turned_vectors_depend_on_their_distance_alone() {
-    let device = Device::flex();
-    let rope = Rope::new(64, 8, 10_000.0, None, &device);
-    let (query, key) = (normal([1, 1, 1, 8], 1, &device), normal([1, 1, 1, 8], 2, &device));
-    let score = |q: usize, k: usize| {
-        let turned = rope.at(q, 1).split_heads(query.clone(), 1) * rope.at(k, 1).split_heads(key.clone(), 1);
-        values(turned.sum())[0]
-    };
-    for (q, k) in [(7, 2), (20, 15), (63, 58)] {
-        assert!((score(q, k) - score(5, 0)).abs() < 1e-4, "{q} {k}");
-    }
-    assert!((score(5, 0) - score(6, 0)).abs() > 1e-3);
-}
-
-#[test]
-fn each_place_of_a_row_is_turned_by_its_own_position() {
-    let device = Device::flex();
-    let rope = Rope::new(16, 8, 10_000.0, None, &device);
-    let positions = [0, 1, 2, 0, 1, 0, 15, 7, 7, 0];
-    let x = normal([2, 5, 3, 8], 3, &device);
-    let found = rope.at_each(&tensor(&positions, 2, &device)).split_heads(x.clone(), 2);
-    assert_eq!(found.dims(), [2, 3, 5, 8]);
-    for (place, &position) in positions.iter().enumerate() {
-        let (row, at) = (place / 5, place % 5);
-        let expected = x.clone().slice([row..row + 1, at..at + 1, 0..3, 0..8]);
-        let expected = rope.at(position as usize, 1).split_heads(expected, 2);
-        assert_eq!(values(found.clone().slice([row..row + 1, 0..3, at..at + 1, 0..8])), values(expected));
-    }
-    let last = |x: Tensor<4>, dim| values(x.slice_dim(dim, 2..3));
-    assert_eq!(last(found, 1), last(x, 2), "the last head is not turned");
-}
-
-#[test]
 fn a_tied_head_has_no_weights_of_its_own() {
     let device = Device::flex();
     let tied = Gpt::new(&shape(), VOCAB, 8, 1, &device);
@@ -162,59 +94,37 @@ fn cached_logits_equal_those_of_the_whole() {
 }
 
 #[test]
-fn the_loss_and_its_gradients_equal_their_definition() {
+fn the_loss_and_its_gradients_are_those_of_burns_operations() {
     // Wide enough for several chunks of logits.
     let (rows, vocab, width) = (500, 20_000, 4);
     let device = Device::flex();
     let (hidden, head) = (normal([rows, width], 1, &device), normal([vocab, width], 2, &device));
-    let targets: Vec<usize> = (0..rows).map(|row| row * 1_301 % vocab).collect();
-    let ids = TensorData::new(targets.iter().map(|&id| id as i32).collect(), [rows]);
-    let ids = Tensor::<1, Int>::from_data(ids, &device);
+    let targets: Vec<i32> = (0..rows).map(|row| (row * 1_301 % vocab) as i32).collect();
+    let ids: Tensor<1, Int> = tensor(&targets, rows, &device).squeeze_dim(1);
     let every_fourth: Vec<f32> = (0..rows).map(|row| if row % 4 == 3 { 0.0 } else { 1.0 }).collect();
 
+    let trained = device.clone().autodiff();
+    let wide = |data: TensorData| Tensor::<2>::from_data(data, (&trained, DType::F64));
+    let narrow = |tensor: Tensor<2>| values(tensor.cast(DType::F32));
+    let [states, vectors] = [&hidden, &head].map(|tensor| wide(tensor.to_data()).require_grad());
     for mask in [None, Some(every_fourth)] {
-        let counts = mask.clone().unwrap_or_else(|| vec![1.0; rows]);
-        let expected = Defined::new(&values(hidden.clone()), &values(head.clone()), &targets, &counts, width);
+        let counts = TensorData::new(mask.clone().unwrap_or_else(|| vec![1.0; rows]), [rows, 1]);
+        let logits = states.clone().matmul(vectors.clone().transpose());
+        let chosen = log_softmax(logits, 1).gather(1, tensor(&targets, rows, &trained));
+        let nats = chosen.neg() * wide(counts);
+        let gradients = nats.clone().sum().backward();
+        let slopes = |of: &Tensor<2>| narrow(of.grad(&gradients).expect("a gradient"));
+
         let mask = mask.map(|mask| Tensor::<2>::from_data(TensorData::new(mask, [rows, 1]), &device));
         let found = head_loss(hidden.clone(), head.clone(), ids.clone(), mask.clone(), false);
         let frozen = head_loss(hidden.clone(), head.clone(), ids.clone(), mask.clone(), true);
-        let nats = head_nats(hidden.clone(), head.clone(), ids.clone(), mask);
-        assert_eq!(values(nats), values(found.nats.clone()));
+        let alone = head_nats(hidden.clone(), head.clone(), ids.clone(), mask);
+        assert_eq!(values(alone), values(found.nats.clone()));
         assert_eq!(values(frozen.hidden), values(found.hidden.clone()));
         assert!(frozen.head.is_none());
-        assert_close(&values(found.nats), &expected.nats, 1e-5);
+        assert_close(&values(found.nats), &narrow(nats.inner()), 1e-5);
         // The device adds the 20,000 terms of a softmax and of a product one by one, in f32.
-        assert_close(&values(found.hidden), &expected.hidden, 1e-4);
-        assert_close(&values(found.head.expect("a head")), &expected.head, 1e-4);
-    }
-}
-
-/// What [`head_loss`] gives, one target at a time and in f64.
-struct Defined {
-    nats: Vec<f32>,
-    hidden: Vec<f32>,
-    head: Vec<f32>,
-}
-
-impl Defined {
-    fn new(hidden: &[f32], head: &[f32], targets: &[usize], counts: &[f32], width: usize) -> Self {
-        let mut nats = Vec::new();
-        let (mut of_hidden, mut of_head) = (vec![0.0; hidden.len()], vec![0.0; head.len()]);
-        for (row, (&target, &count)) in targets.iter().zip(counts).enumerate() {
-            let state = &hidden[row * width..][..width];
-            let product = |of: &[f32]| of.iter().zip(state).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
-            let weights: Vec<f64> = head.chunks(width).map(|of| f64::exp(product(of))).collect();
-            let sum: f64 = weights.iter().sum();
-            nats.push(-f64::from(count) * (weights[target] / sum).ln());
-            for (id, weight) in weights.iter().enumerate() {
-                let slope = f64::from(count) * (weight / sum - if id == target { 1.0 } else { 0.0 });
-                for i in 0..width {
-                    of_hidden[row * width + i] += slope * f64::from(head[id * width + i]);
-                    of_head[id * width + i] += slope * f64::from(state[i]);
-                }
-            }
-        }
-        let narrow = |all: Vec<f64>| all.into_iter().map(|value| value as f32).collect();
-        Self { nats: narrow(nats), hidden: narrow(of_hidden), head: narrow(of_head) }
+        assert_close(&values(found.hidden), &slopes(&states), 1e-4);
+        assert_close(&values(found.head.expect("a head")), &slopes(&vectors), 1e-4);
     }
 }

@@ -3,7 +3,7 @@
 //! The trainer computes norms, products, rotation, attention, SwiGLU and the loss by its own code, and writes their
 //! gradients by hand. Here burn's autodiff says what the gradients are.
 
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::activation::{gelu, log_softmax, silu, softmax};
 use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
@@ -15,6 +15,7 @@ use millstream_train::model::{Block, Gpt, Norm, Rope};
 use proptest::prelude::*;
 
 use crate::numbers::numbers;
+use crate::small::each;
 
 const VOCAB: usize = 13;
 const THETA: f64 = 10_000.0;
@@ -174,21 +175,6 @@ fn plain_rotation(x: Tensor<4>) -> Tensor<4> {
     let (first, second) = (x.clone().slice_dim(3, 0..half), x.clone().slice_dim(3, half..head));
     let turned = first.clone() * sin.clone() + second.clone() * cos.clone();
     Tensor::cat(vec![first * cos - second * sin, turned], 3)
-}
-
-/// The gradient of every parameter that has one, in the model's order.
-fn each(model: &impl Module, gradients: &GradientsParams) -> Vec<Vec<f32>> {
-    struct Each<'a>(&'a GradientsParams, Vec<Vec<f32>>);
-    impl ModuleVisitor for Each<'_> {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let Some(gradient) = self.0.get::<D>(param.id) else { return };
-            let gradient = gradient.cast(DType::F32);
-            self.1.push(gradient.into_data().try_to_vec::<f32>().expect("f32"));
-        }
-    }
-    let mut each = Each(gradients, Vec::new());
-    model.visit(&mut each);
-    each.1
 }
 
 /// The sum of the losses, and the gradient of every parameter, of the trainer's own code.

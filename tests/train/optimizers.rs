@@ -7,7 +7,7 @@ use burn::tensor::{Device, Tensor};
 use millstream::Batch;
 use millstream::error::Error;
 use millstream::tokenizer::ByteTokenizer;
-use millstream_train::config::{OptimizerKind, RunConfig, TrainConfig};
+use millstream_train::config::{OptimizerKind, Precision, RunConfig, TrainConfig};
 use millstream_train::model::{Gpt, HiddenMatrix};
 use millstream_train::{Checkpoint, LanguageModel, Step, Tensors, Trainer};
 
@@ -78,6 +78,10 @@ fn all_optimizers_go_on_to_the_bit() {
     assert_resumes(move || adamw().with_optimizer(|_| sgd().build()));
     assert_resumes(move || adamw().with_optimizer(|_| LionConfig::new().build()));
     assert_resumes(move || adamw().with_optimizer(mixed));
+    // The parameters and moments of a run in bf16 are f32, and are kept so.
+    let mut config = config(OptimizerKind::AdamW);
+    config.train.precision = Precision::Bf16;
+    assert_resumes(|| Trainer::new(&config, &ByteTokenizer).expect("a trainer"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 use millstream::config::SpecialTokens;
 use millstream_train::config::{ModelConfig, RunConfig, TrainConfig};
 use millstream_train::{Export, WeightDtype};
@@ -47,6 +47,11 @@ pub(crate) fn parameters(model: &impl Module) -> Vec<(String, Vec<f32>)> {
     values.1
 }
 
+/// The values of all parameters, one after the other.
+pub(crate) fn weights(model: &impl Module) -> Vec<f32> {
+    parameters(model).into_iter().flat_map(|(_, values)| values).collect()
+}
+
 /// An export of a model of rows of `seq_len` ids: its weights as they are, in one file, without a tokenizer.
 pub(crate) fn export(config: &ModelConfig, seq_len: usize) -> Export<'_> {
     Export {
@@ -66,16 +71,21 @@ pub(crate) fn export(config: &ModelConfig, seq_len: usize) -> Export<'_> {
     }
 }
 
-/// Every gradient, one after the other.
-pub(crate) fn flat(model: &impl Module, params: &GradientsParams) -> Vec<f32> {
-    struct Flat<'a>(&'a GradientsParams, Vec<f32>);
-    impl ModuleVisitor for Flat<'_> {
+/// The gradient of every parameter that has one, in the model's order.
+pub(crate) fn each(model: &impl Module, gradients: &GradientsParams) -> Vec<Vec<f32>> {
+    struct Each<'a>(&'a GradientsParams, Vec<Vec<f32>>);
+    impl ModuleVisitor for Each<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let gradient = self.0.get::<D>(param.id).expect("every parameter has a gradient");
-            self.1.extend(values(gradient));
+            let Some(gradient) = self.0.get::<D>(param.id) else { return };
+            self.1.push(values(gradient.cast(DType::F32)));
         }
     }
-    let mut flat = Flat(params, Vec::new());
-    model.visit(&mut flat);
-    flat.1
+    let mut each = Each(gradients, Vec::new());
+    model.visit(&mut each);
+    each.1
+}
+
+/// The same, one after the other.
+pub(crate) fn flat(model: &impl Module, gradients: &GradientsParams) -> Vec<f32> {
+    each(model, gradients).concat()
 }

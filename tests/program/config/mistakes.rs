@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use boon::{Compiler, Draft, SchemaIndex, Schemas};
 use millstream_train::RunConfig;
 use serde_json::{Value, json};
+
+use super::Checker;
 
 /// What nobody says of a config but serde and Rust.
 const JARGON: [&str; 17] = [
@@ -35,9 +36,13 @@ impl Key {
 }
 
 /// The sections, each with the struct that the schema has for it.
-const SECTIONS: [(&[&str], &str); 12] = [
+const SECTIONS: [(&[&str], &str); 16] = [
     (&[], ""),
     (&["source"], "SourceConfig"),
+    (&["source", "chat"], "ChatConfig"),
+    (&["source", "chat", "turn"], "TurnConfig"),
+    (&["source", "fim"], "FimConfig"),
+    (&["source", "csv"], "CsvConfig"),
     (&["source", "sample"], "SampleConfig"),
     (&["source", "cache"], "TokenCacheConfig"),
     (&["mixture"], "MixtureConfig"),
@@ -71,11 +76,13 @@ fn keys() -> Vec<Key> {
 /// A config with one key set, and what else that key needs.
 fn config(section: &[&str], name: &str, value: &Value) -> Value {
     let mut config = json!({});
-    let context = match section {
-        ["source", ..] => json!({ "source": [{ "kind": "jsonl", "paths": ["a"], "field": "text" }] }),
-        _ => json!({}),
-    };
-    config.as_object_mut().expect("a table").extend(context.as_object().expect("a table").clone());
+    if let ["source", rest @ ..] = section {
+        let kind = if rest == ["csv"] { "csv" } else { "jsonl" };
+        config["source"] = json!([{ "kind": kind, "paths": ["a"], "field": "text" }]);
+        if let ["chat" | "fim", ..] = rest {
+            config["source"][0]["task"] = json!(rest[0]);
+        }
+    }
     let mut table = &mut config;
     for part in section {
         let next = &mut table[part];
@@ -87,6 +94,7 @@ fn config(section: &[&str], name: &str, value: &Value) -> Value {
     match section {
         ["source", "sample"] => (table["field"], table["max"]) = (json!("weight"), json!(1)),
         ["source", "cache"] => table["path"] = json!("tokens"),
+        ["source", "chat", "turn"] => (table["begin"], table["end"]) = (json!("<"), json!(">")),
         _ => {}
     }
     table[name] = value.clone();
@@ -137,21 +145,12 @@ fn written(format: &str, config: &Value, name: &str) -> (String, usize) {
 /// Where configs are written, and what they are checked with.
 struct Bench {
     directory: tempfile::TempDir,
-    schemas: Schemas,
-    schema: SchemaIndex,
+    checker: Checker,
 }
 
 impl Bench {
     fn new() -> Self {
-        let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
-        compiler.set_default_draft(Draft::V7);
-        compiler.add_resource("schema.json", RunConfig::schema()).expect("a resource");
-        let schema = compiler.compile("schema.json", &mut schemas).expect("a schema");
-        Self { directory: tempfile::tempdir().expect("a directory"), schemas, schema }
-    }
-
-    fn fits(&self, config: &Value) -> bool {
-        self.schemas.validate(config, self.schema).is_ok()
+        Self { directory: tempfile::tempdir().expect("a directory"), checker: Checker::new() }
     }
 
     /// The message about a config file, without its directory; `None` if it is accepted.
@@ -197,7 +196,7 @@ fn values_of_the_wrong_type_or_out_of_bounds_are_told_with_their_place() {
     for key in keys() {
         for value in &values {
             let config = config(&key.section, &key.name, value);
-            let fits = bench.fits(&config);
+            let fits = bench.checker.check(&config).is_ok();
             for format in ["toml", "json", "yaml"] {
                 let (text, line) = written(format, &config, &key.name);
                 let Some(said) = bench.refused(format, &text) else {
@@ -256,9 +255,11 @@ fn a_key_in_the_wrong_section_is_sent_to_its_own() {
             let (text, line) = written("toml", &config, &key.name);
             let said = bench.refused("toml", &text).expect("an unknown key");
             assert!(said.starts_with(&format!("c.toml:{line}:")), "{said}\n{text}");
-            assert!(said.contains("; it is `") && said.contains(&format!("`{}`", key.plain())), "{said}");
+            assert!(said.contains("it is `") && said.contains(&format!("`{}`", key.plain())), "{said}");
         }
     }
+    let said = bench.refused("toml", "[[source]]\npath = \"x\"").expect("an unknown key");
+    assert!(said.contains("did you mean `paths`? Elsewhere it is `"), "{said}");
     let said = bench.refused("toml", "[train]\nbatch_size = 8").expect("an unknown key");
     assert_eq!(said, "c.toml:2:1: train.batch_size: unknown key `batch_size`; it is `pipeline.batch_size`");
     let said = bench.refused("toml", "[model]\nseed = 8").expect("an unknown key");

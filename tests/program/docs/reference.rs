@@ -8,7 +8,7 @@ use millstream_train::RunConfig;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use serde_json::Value;
 
-use super::{changes, keys};
+use super::changes;
 
 const PAGE: &str = "docs/guide/config.md";
 const COLUMNS: [&str; 7] = ["key", "type", "default", "range", "order", "resume", "what"];
@@ -36,23 +36,25 @@ pub(crate) fn differences() -> Vec<String> {
         Ok(rows) => rows,
         Err(problem) => return vec![format!("{PAGE}: {problem}")],
     };
-    let keys = keys::all();
+    let schema = RunConfig::schema();
+    let keys = keys(&schema, &schema);
     let mut problems = Vec::new();
-    problems.extend(
-        rows.keys().filter(|key| !keys.contains_key(*key)).map(|key| format!("the config has no {key}")),
-    );
     problems
         .extend(keys.keys().filter(|key| !rows.contains_key(*key)).map(|key| format!("{key} is missing")));
-    for (key, Row { default, .. }) in &rows {
-        if let Some(value) = keys.get(key).filter(|value| !is(default, value.as_ref())) {
-            let value = value.as_ref().map_or("none".to_owned(), |value| format!("`{value}`"));
-            problems.push(format!("{key}: the default is {default} there, and {value} in the code"));
+    let mut said = BTreeMap::new();
+    for (key, row) in &rows {
+        let Some(property) = keys.get(key) else {
+            problems.push(format!("the config has no {key}"));
+            continue;
+        };
+        let default = property.get("default");
+        if !is(&row.default, default) {
+            let value = default.map_or("none".to_owned(), |value| format!("`{value}`"));
+            problems.push(format!("{key}: the default is {} there, and {value} in the code", row.default));
         }
+        problems.extend(unlike_schema(key, row, &schema, property));
+        said.insert(key.as_str(), (&*row.order, &*row.resume));
     }
-    let known = rows.iter().filter(|(key, _)| keys.contains_key(*key));
-    let schema = RunConfig::schema();
-    problems.extend(known.clone().flat_map(|(key, row)| unlike_schema(key, row, &schema)));
-    let said = known.map(|(key, row)| (key.as_str(), (&*row.order, &*row.resume))).collect();
     problems.extend(changes::contradictions(&said));
     problems.iter().map(|problem| format!("{PAGE}: {problem}")).collect()
 }
@@ -66,17 +68,13 @@ fn is(cell: &str, value: Option<&Value>) -> bool {
         return false;
     };
     let size = |value: &Value| value.as_str().and_then(|text| text.parse::<ByteCount>().ok());
-    match (named.as_f64(), value.as_f64()) {
-        // Some defaults are numbers of 32 bits.
-        (Some(named), Some(value)) => (named - value).abs() <= 1e-6 * value.abs(),
-        _ => named == *value || size(&named).is_some() && size(&named) == size(value),
-    }
+    named == *value || size(&named).is_some() && size(&named) == size(value)
 }
 
 /// Where a key's type and range differ from the schema's: the type, the values to choose from, and the least and the
 /// most of a number. The schema has no bounds of sizes.
-fn unlike_schema(key: &str, Row { kind, range, .. }: &Row, root: &Value) -> Vec<String> {
-    let schema = of_key(root, key);
+fn unlike_schema(key: &str, Row { kind, range, .. }: &Row, root: &Value, property: &Value) -> Vec<String> {
+    let schema = meant(root, property);
     let word = word(root, schema);
     if *kind != word && (&**kind, &*word) != ("path", "string") {
         return vec![format!("{key}: the type is {kind} there, and {word} in the schema")];
@@ -99,7 +97,7 @@ fn unlike_schema(key: &str, Row { kind, range, .. }: &Row, root: &Value) -> Vec<
     let number = match &*word {
         "integer" | "number" => schema,
         // The key itself has the bounds.
-        OR_AUTO | DURATION => key_itself(root, key),
+        OR_AUTO | DURATION => property,
         _ => return problems,
     };
     for (said, known) in bounds(range).into_iter().zip(bounds_of(number)) {
@@ -117,18 +115,22 @@ fn unlike_schema(key: &str, Row { kind, range, .. }: &Row, root: &Value) -> Vec<
     problems
 }
 
-/// The schema of a key, with what it says beside a reference.
-fn key_itself<'a>(root: &'a Value, key: &str) -> &'a Value {
-    let (table, name) = key.rsplit_once('.').expect("a key of a table");
-    &of_key(root, table)["properties"][name]
-}
-
-/// The schema of a key.
-fn of_key<'a>(root: &'a Value, key: &str) -> &'a Value {
-    key.split('.').fold(root, |table, name| {
-        let table = table.get("items").map_or(table, |items| meant(root, items));
-        meant(root, &table["properties"][name.trim_end_matches("[]")])
-    })
+/// The keys of a table and of the tables in it, such as `source.sample.field` and `mixture.changes[].batch`, with what the
+/// schema's properties say of them.
+fn keys<'a>(root: &'a Value, table: &'a Value) -> BTreeMap<String, &'a Value> {
+    let mut found = BTreeMap::new();
+    for (name, property) in table["properties"].as_object().into_iter().flatten() {
+        let schema = meant(root, property);
+        let (list, within) = schema.get("items").map_or(("", schema), |items| ("[]", meant(root, items)));
+        // The page writes `source`, though it is a list.
+        let list = if name == "source" { "" } else { list };
+        let below = keys(root, within);
+        if below.is_empty() {
+            found.insert(name.clone(), property);
+        }
+        found.extend(below.into_iter().map(|(key, property)| (format!("{name}{list}.{key}"), property)));
+    }
+    found
 }
 
 /// What a schema refers to, without the null of a table that may be absent.
@@ -224,7 +226,7 @@ fn rows(text: &str) -> Result<BTreeMap<String, Row>, String> {
             }
             Event::Start(Tag::TableHead | Tag::TableRow) => cells.clear(),
             Event::Start(Tag::TableCell) => {
-                cells.push(text[range].trim().trim_matches('|').trim().to_owned())
+                cells.push(text[range].trim().trim_matches('|').trim().replace("\\|", "|"))
             }
             Event::End(TagEnd::TableHead) if cells != COLUMNS => {
                 return Err(format!("the columns of {section} are {}", COLUMNS.join(", ")));
@@ -255,8 +257,8 @@ fn defaults_are_compared_by_value() {
     for (cell, value, same) in [
         ("`\"auto\"`", Some(json!("auto")), true),
         ("`1e-3`", Some(json!(0.001)), true),
-        ("`0.9`", Some(json!(0.9_f32)), true),
-        ("`0.91`", Some(json!(0.9_f32)), false),
+        ("`0.9`", Some(json!(0.9)), true),
+        ("`0.91`", Some(json!(0.9)), false),
         ("`\"1024MiB\"`", Some(json!("1GiB")), true),
         ("`[]`", Some(json!([])), true),
         ("none", None, true),
@@ -271,6 +273,7 @@ fn defaults_are_compared_by_value() {
 #[test]
 fn types_and_ranges_are_compared_with_the_schema() {
     let schema = RunConfig::schema();
+    let keys = keys(&schema, &schema);
     for (key, kind, range, is_right) in [
         ("store.concurrency", "integer", "1 to 4096", true),
         ("store.concurrency", "number", "1 to 4096", false),
@@ -292,7 +295,8 @@ fn types_and_ranges_are_compared_with_the_schema() {
         ("pipeline.pack", "string", "`\"concat\"`, `\"pad\"`, `\"best_fit\"`; and more", true),
         ("pipeline.pack", "string", "`\"concat\"`, `\"pad\"`", false),
         ("pipeline.pack", "string", "`\"concat\"`, `\"pad\"`, `\"best_fit\"`, `\"best\"`", false),
-        ("pipeline.tied", "boolean", "`true`, `false`", false),
+        ("model.tied", "boolean", "`true`, `false`", true),
+        ("model.tied", "boolean", "`true`", false),
         ("pipeline.depth", OR_AUTO, "at least 1", true),
         ("pipeline.depth", OR_AUTO, "at least 2", false),
         ("pipeline.buckets", "list of integers", "ascending", true),
@@ -309,7 +313,7 @@ fn types_and_ranges_are_compared_with_the_schema() {
     ] {
         let (kind, range) = (kind.to_owned(), range.to_owned());
         let row = Row { kind, range, default: String::new(), order: String::new(), resume: String::new() };
-        let problems = unlike_schema(key, &row, &schema);
+        let problems = unlike_schema(key, &row, &schema, keys[key]);
         assert_eq!(problems.is_empty(), is_right, "{key}, {}, {}: {problems:?}", row.kind, row.range);
     }
 }

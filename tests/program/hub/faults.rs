@@ -176,7 +176,7 @@ fn what_the_store_settings_say_holds_for_all_that_is_asked_of_the_hub() {
         let mut program = world.command(&[command, &world.config(&config)]);
         ask_once(&mut program);
         let output = program.output().expect("it runs");
-        let asked: Vec<String> = world.hub.requests().into_iter().map(|request| request.path).collect();
+        let asked: Vec<String> = world.hub.requests().iter().map(|request| request.path.clone()).collect();
         assert!(
             !output.status.success() && asked == [about],
             "{command} {config}: {asked:?}: {}",

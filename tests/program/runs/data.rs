@@ -254,7 +254,10 @@ fn what_is_gone_is_marked() {
     }
     // The remedy is that of its source, and not of the first one.
     let said = project.fail(&["report", "run", "--data", "--check"]);
-    assert!(said.contains("no file matches \"records.jsonl\"; set source.1.paths to"), "{said}");
+    let place = std::fs::canonicalize(project.path("")).expect("a directory");
+    let unmatched =
+        format!("no file matches \"records.jsonl\" in {}; set source.1.paths to", place.display());
+    assert!(said.contains(&unmatched), "{said}");
     assert!(records["problem"].as_str().is_some_and(|why| why.contains("set source.1.paths to")), "{marked}");
 
     // What the run read is still looked at where its source leads nowhere.

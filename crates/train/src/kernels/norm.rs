@@ -60,37 +60,26 @@ mod tests {
         Tensor::from_data(data, (&Device::flex().autodiff(), dtype))
     }
 
-    /// The norm and the gradients of its inputs. Only f32 has code of its own on the CPU.
-    fn found(
-        rows: usize,
-        width: usize,
-        seed: usize,
-        dtype: DType,
-        norm: fn(Tensor<4>, Tensor<4>) -> Tensor<4>,
-    ) -> [Vec<f64>; 3] {
+    /// The norm and the gradients of its inputs.
+    fn found(rows: usize, width: usize, seed: usize, dtype: DType) -> [Vec<f64>; 3] {
         let shape = [1, 1, rows, width];
         let [x, slopes] = [seed, seed + 1].map(|seed| numbers(shape, seed, dtype));
         let gain = numbers([1, 1, 1, width], seed + 2, dtype).require_grad();
         let x = x.require_grad();
-        let output = norm(x.clone(), gain.clone());
+        let output = norm(x.clone(), gain.clone(), 1e-5);
         let gradients = (output.clone() * slopes).sum().backward();
         let [x, gain] = [x, gain].map(|x| x.grad(&gradients).expect("a gradient"));
         [output.inner(), x, gain].map(|x| x.into_data().iter::<f64>().collect())
     }
 
     proptest! {
+        /// Only f32 has code of its own on the CPU, and all norms of a model are f32. Here, f64 takes the operations that
+        /// all devices have.
         #[test]
-        fn both_ways_are_the_definition_and_its_gradients(rows in 1usize..40, width in 1usize..40, seed in 0usize..99) {
-            let by_autodiff = |x: Tensor<4>, gain: Tensor<4>| {
-                let mean = x.clone().powi_scalar(2).mean_dim(3);
-                x / (mean + 1e-5).sqrt() * gain
-            };
-            let expected = found(rows, width, seed, DType::F64, by_autodiff);
-            for (dtype, tolerance) in [(DType::F32, 1e-4), (DType::F64, 1e-11)] {
-                let found = found(rows, width, seed, dtype, |x, gain| norm(x, gain, 1e-5));
-                for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
-                    prop_assert!((found - expected).abs() <= tolerance * (1.0 + expected.abs()), "{found} {expected}");
-                }
+        fn other_devices_operations_give_the_same(rows in 1usize..40, width in 1usize..40, seed in 0usize..99) {
+            let [found, expected] = [DType::F64, DType::F32].map(|dtype| found(rows, width, seed, dtype));
+            for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
+                prop_assert!((found - expected).abs() <= 1e-4 * (1.0 + expected.abs()), "{found} {expected}");
             }
         }
     }
