@@ -22,6 +22,26 @@ def test_inputs_and_targets_are_views_of_one_array(config: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_elements_are_those_of_the_list(config: dict[str, Any], dtype: str) -> None:
+    batch = next(iter(millstream.Loader(config, dtype=dtype)))
+    for name in ("ids", "targets", "loss_mask", "lengths"):
+        array = getattr(batch, name)
+        elements = array.tolist()
+        assert list(array) == elements and elements[1] in array, name
+        assert [array[place] for place in (0, 3, -1, -8)] == [elements[place] for place in (0, 3, -1, -8)], name
+        for part in (slice(2, 5), slice(None, None, -2), slice(9, None)):
+            assert array[part] == elements[part], name
+        for place in (8, -9):
+            with pytest.raises(IndexError):
+                array[place]
+        with pytest.raises(TypeError):
+            array["0"]
+        with pytest.raises(TypeError):
+            array[0] = array[0]
+    assert batch.ids[2, -1] == batch.ids[2][-1]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_memory_is_read_only_unless_it_is_copied(config: dict[str, Any], dtype: str) -> None:
     class Unversioned:
         """What a consumer sees that does not know version 1 of DLPack."""

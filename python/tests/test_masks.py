@@ -177,32 +177,6 @@ def test_labels_are_the_learned_ids(rows: dict[str, Any]) -> None:
         assert (flat["labels"][0, torch.tensor(starts[:-1])] == -100).all()
 
 
-def test_padding_free_batches_are_those_of_trl(rows: dict[str, Any]) -> None:
-    torch = pytest.importorskip("torch")
-    trainer = pytest.importorskip("trl.trainer.sft_trainer")
-    from millstream.torch import Dataset
-
-    rows["pipeline"].update(pack="best_fit", window=8)
-    collate = trainer.DataCollatorForLanguageModeling(pad_token_id=0, padding_free=True)
-    for batch, flat in zip(loader(rows), Dataset(loader(rows), format="padding_free"), strict=True):
-        examples = []
-        for row, length in enumerate(np.asarray(batch.lengths).tolist()):
-            pieces = [piece for piece in batch.pieces if piece.row == row]
-            ids = np.asarray(batch.ids)[row, :length].tolist()
-            learned = [False, *np.asarray(batch.loss_mask)[row, : length - 1].tolist()]
-            labels = [id if flag else -100 for id, flag in zip(ids, learned)]
-            lengths = [piece.stop - piece.start for piece in pieces]
-            examples.append({"input_ids": ids, "labels": labels, "seq_lengths": lengths})
-        theirs = collate([example for example in examples if example["input_ids"]])
-        assert set(flat) == set(theirs)
-        for name, value in theirs.items():
-            ours = flat[name]
-            if isinstance(value, torch.Tensor):
-                assert torch.equal(ours, value) and ours.dtype == value.dtype, name
-            else:
-                assert ours == value, name
-
-
 def test_the_loss_of_transformers_is_that_of_the_learned_ids(rows: dict[str, Any]) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")

@@ -41,8 +41,11 @@ def test_its_children_are_python_too(config: dict[str, Any], tmp_path: Path) -> 
 
 def test_training_is_not_in_it(tmp_path: Path) -> None:
     said = program("--help")
-    assert "verify" in said and "generate" not in said and "  train" not in said
-    assert "in the Rust program only" in program("train", "x.toml", code=2)
+    assert "\n  verify " in said
+    for command in ("train", "report", "generate", "model", "when"):
+        assert f"\n  {command} " not in said
+        assert f"`{command}` is in the Rust program only" in program(command, "runs/run", code=2)
+    assert "`train` is in the Rust program only" in program("--json", "train", "x.toml", code=2)
     assert "cannot read the config" in program("check", str(tmp_path / "none.toml"), code=1)
 
 

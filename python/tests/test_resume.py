@@ -167,12 +167,20 @@ def test_lightning_without_the_callback_warns(config: dict[str, Any], tmp_path: 
     trainers.run_lightning(config, tmp_path, 5, is_exact=False, loader=loader)
     with pytest.warns(UserWarning, match="Lightning resumes, but not at the next batch"):
         trainers.run_lightning(config, tmp_path, 8, is_exact=False, loader=loader, resume=tmp_path / "step=5.ckpt")
-    # With a length, a stateful loader saves the right place itself.
-    both = {"is_exact": False, "loader": "StatefulDataLoader", "length": 1000}
-    whole = trainers.run_lightning(config, tmp_path / "length", 5, **both)
-    assert whole == a_pass(config, "inputs")[:5]
-    resumed = trainers.run_lightning(config, tmp_path, 8, resume=tmp_path / "length" / "step=5.ckpt", **both)
-    assert resumed == a_pass(config, "inputs")[5:8]
+
+
+# In the first epoch, in a later one, and between two.
+@pytest.mark.parametrize(("length", "stop"), [(1000, 7), (5, 7), (5, 10)])
+def test_a_stateful_loader_with_a_length_saves_the_place_itself(
+    config: dict[str, Any], tmp_path: Path, length: int, stop: int
+) -> None:
+    pytest.importorskip("lightning")
+    case: dict[str, Any] = {"is_exact": False, "loader": "StatefulDataLoader", "length": length}
+    data = a_pass(config, "inputs")
+    assert trainers.run_lightning(config, tmp_path / "whole", stop, **case) == data[:stop]
+    for checkpoint in (f"step={stop}", "end"):
+        resume = tmp_path / "whole" / f"{checkpoint}.ckpt"
+        assert trainers.run_lightning(config, tmp_path, 20, resume=resume, **case) == data[stop:20], checkpoint
 
 
 def test_lightning_warns_of_epochs_that_begin_again(config: dict[str, Any], tmp_path: Path) -> None:

@@ -236,41 +236,6 @@ def test_a_cursor_is_where_the_first_loop_begins(config: dict[str, Any]) -> None
     assert dataset.state_dict()["cursor"] is None and rows(batches) == whole
 
 
-def test_lightning_goes_on_exactly(config: dict[str, Any], tmp_path: Path) -> None:
-    lightning = pytest.importorskip("lightning")
-    stateful = pytest.importorskip("torchdata.stateful_dataloader")
-
-    class Model(lightning.LightningModule):  # type: ignore[misc, name-defined, unused-ignore]
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.zeros(()))
-            self.seen: dict[int, Any] = {}
-
-        def training_step(self, batch: Any, _: int) -> Any:
-            self.seen[self.global_step] = batch["inputs"].tolist()
-            return self.weight * batch["labels"].float().mean()
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), 1e-3)
-
-    def fit(steps: int, length: int, **more: Any) -> tuple[dict[int, Any], Any]:
-        model, quiet = Model(), dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary"), False)
-        own = {"enable_checkpointing": False, "default_root_dir": tmp_path, **quiet}
-        trainer = lightning.Trainer(max_steps=steps, max_epochs=-1, accelerator="cpu", **own)
-        trainer.fit(model, stateful.StatefulDataLoader(Dataset(config, length=length), batch_size=None), **more)
-        return model.seen, trainer
-
-    config["pipeline"].pop("epochs")
-    whole = rows(batch for _, batch in zip(range(20), Dataset(config)))
-    # In the first epoch, in a later one, and between two.
-    for length, stop in ((1000, 7), (5, 7), (5, 10)):
-        seen, trainer = fit(stop, length)
-        assert list(seen.values()) == whole[:stop]
-        trainer.save_checkpoint(tmp_path / "checkpoint.ckpt")
-        seen, _ = fit(20, length, ckpt_path=tmp_path / "checkpoint.ckpt")
-        assert seen == {step: whole[step] for step in range(stop, 20)}, length
-
-
 def test_batches_are_what_torchtitan_expects(config: dict[str, Any]) -> None:
     ours = iter(Dataset(config, fields=("inputs", "targets", "loss_mask", "position_ids")))
     for (inputs, labels), theirs in zip(Dataset(config, format="torchtitan"), ours, strict=True):
@@ -304,6 +269,18 @@ def test_prefetching_to_the_cpu_changes_nothing(config: dict[str, Any]) -> None:
     assert rows(millstream.torch.prefetch_to_device(millstream.Loader(config, dtype="int64"), "cpu")) == whole
     moved = list(millstream.torch.prefetch_to_device(Dataset(config), "meta"))
     assert len(moved) == len(whole) and moved[0]["inputs"].device.type == "meta"
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_prefetching_loops_again(config: dict[str, Any], device: str) -> None:
+    prefetched = millstream.torch.prefetch_to_device(Dataset(config), device)
+    count = len(list(prefetched))
+    assert prefetched and count > 0 and len(list(prefetched)) == count
+    with pytest.raises(TypeError, match="no length"):
+        len(prefetched)
+    # Each loop over a dataset with a length continues where the one before stopped.
+    epochs = millstream.torch.prefetch_to_device(Dataset(config, length=3), device)
+    assert len(epochs) == 3 and [len(list(epochs)) for _ in range(2)] == [3, 3]
 
 
 def test_two_ranks_read_the_rows_of_one_process(config: dict[str, Any], tmp_path: Path) -> None:

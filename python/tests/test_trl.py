@@ -272,7 +272,11 @@ def test_batches_without_padding(tokenizer: Path, tmp_path: Path) -> None:
     for flat, batch in zip(Dataset(settings, format="padding_free"), expected, strict=True):
         assert set(flat) == set(batch)
         for name, value in batch.items():
-            assert torch.equal(flat[name], value) if isinstance(value, torch.Tensor) else flat[name] == value, name
+            ours = flat[name]
+            if isinstance(value, torch.Tensor):
+                assert torch.equal(ours, value) and ours.dtype == value.dtype, name
+            else:
+                assert ours == value, name
 
 
 def samples(batches: Any) -> list[Row]:
@@ -280,6 +284,10 @@ def samples(batches: Any) -> list[Row]:
     found: list[Row] = []
     for batch in batches:
         ends = batch["cu_seq_lens_q"].tolist()
+        lengths = [stop - start for start, stop in zip(ends, ends[1:])]
+        assert batch["max_length_q"] == batch["max_length_k"] == max(lengths)
+        assert batch["seq_idx"].tolist() == [[nth for nth, length in enumerate(lengths) for _ in range(length)]]
+        assert batch["position_ids"].tolist() == [[at for length in lengths for at in range(length)]]
         for start, stop in zip(ends, ends[1:]):
             found.append((batch["input_ids"][0, start:stop].tolist(), batch["labels"][0, start:stop].tolist()))
     return sorted(found)

@@ -92,8 +92,8 @@ def run_lightning(
     by_hand: int | None = None,
     **arguments: Any,
 ) -> list[str]:
-    """The batches that were trained on. Checkpoints are named after the step, and one that is saved by hand after so many
-    batches is `by_hand.ckpt`."""
+    """The batches that were trained on. Checkpoints are named after the step, one that is saved by hand after so many
+    batches is `by_hand.ckpt`, and the last one is `end.ckpt`."""
     import lightning
     from lightning.pytorch.callbacks import ModelCheckpoint
     from torch.utils.data import DataLoader
@@ -138,6 +138,7 @@ def run_lightning(
         **arguments,
     )
     trainer.fit(model, *loaders, ckpt_path=resume)
+    trainer.save_checkpoint(out / "end.ckpt")
     return model.seen
 
 

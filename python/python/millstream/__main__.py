@@ -8,10 +8,15 @@ import sys
 from ._millstream import main as run
 
 
+# What only the Rust program has: the commands of the trainer.
+TRAINER = ("train", "report", "generate", "model", "when")
+
+
 def main() -> int:
     """Runs the program with this process's arguments, and returns its exit code."""
-    if sys.argv[1:2] in (["train"], ["generate"]):
-        print(f"error: `{sys.argv[1]}` is in the Rust program only: cargo install --path crates/cli in a clone", file=sys.stderr)
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
+    if command in TRAINER:
+        print(f"error: `{command}` is in the Rust program only: cargo install --path crates/cli in a clone", file=sys.stderr)
         return 2
     # The program answers signals itself; Python's handlers would wait for it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

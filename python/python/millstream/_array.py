@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from operator import index
 from typing import Any
 
 from ._millstream import Memory, describe, dlpack
@@ -48,6 +50,23 @@ class Array(Memory):
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        """`array[place]`, `array[first:last]` or `array[row, column]`, as `tolist()` has them: a row is a list of numbers."""
+        view = memoryview(self)
+        if isinstance(key, slice):
+            return view[key].tolist()
+        if isinstance(key, tuple):
+            return view[key]
+        place, count = index(key), len(self)
+        if not -count <= place < count:
+            raise IndexError(f"there is no {place} in an array of {count}")
+        place %= count
+        return view[place : place + 1].tolist()[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        """The numbers, or the rows as lists of numbers."""
+        return iter(self.tolist())
 
     def __dlpack__(
         self,

@@ -118,8 +118,9 @@ class Loader:
 
         `documents(lane, start)` returns the texts of one lane, from its document number `start` on: 0 unless the loader
         resumes. It is called once for each lane, on other threads. There is one lane, number 0, unless `pipeline.lanes` says
-        more; each must give other documents, and ranks need as many lanes. They are read once, whatever `pipeline.epochs` says: for
-        more epochs, let the function go on. `name` is part of the order: a cursor is refused if it was made under another
+        more; each must give other documents, and ranks need as many lanes. With several ranks, end all of them after a fixed
+        number of steps: they do not get the same number of batches. Documents are read once, whatever `pipeline.epochs` says:
+        for more epochs, let the function go on. `name` is part of the order: a cursor is refused if it was made under another
         name, so name everything that the documents depend on.
 
         A document is a text, or a tuple `(text, learned)`: only those ranges of its characters, sorted pairs of begin and

@@ -11,15 +11,36 @@ from ._millstream import Batch
 from ._tensors import field
 
 
-def prefetch_to_device(batches: Iterable[Any], device: torch.device | str | int) -> Iterator[Any]:
+def prefetch_to_device(batches: Iterable[Any], device: torch.device | str | int) -> Prefetched:
     """The same batches with their tensors on `device`; each is copied while you use the one before.
 
     `batches` are tensors, or dicts, lists and tuples of them, or those of a `millstream.Loader`, which become dicts of
-    `inputs` and `labels`. On CUDA they go through pinned memory, on a stream of their own, and one batch is read ahead: save
-    the cursor of the batch you train on, not the dataset's state. On other devices they are copied when you ask for them; on
-    the CPU, not at all.
+    `inputs` and `labels`. Each loop over the result is a new loop over `batches`, and its length is theirs. On CUDA they go
+    through pinned memory, on a stream of their own, and one batch is read ahead: save the cursor of the batch you train on,
+    not the dataset's state. On other devices they are copied when you ask for them; on the CPU, not at all.
     """
-    device = torch.device(device)
+    return Prefetched(batches, torch.device(device))
+
+
+class Prefetched:
+    """What `prefetch_to_device` returns."""
+
+    def __init__(self, batches: Iterable[Any], device: torch.device) -> None:
+        self._batches = batches
+        self._device = device
+
+    def __iter__(self) -> Iterator[Any]:
+        return _loop(self._batches, self._device)
+
+    def __bool__(self) -> bool:
+        # Without this Python would ask for the length, which a stream may not have.
+        return True
+
+    def __len__(self) -> int:
+        return len(self._batches)  # type: ignore[arg-type]
+
+
+def _loop(batches: Iterable[Any], device: torch.device) -> Iterator[Any]:
     if device.type == "cpu":
         yield from map(_of_loader, batches)
         return
