@@ -107,7 +107,6 @@ impl Source {
     /// The sources that a tokenizer can be tried or trained on: all of them if all have text, else the first that has.
     /// Standard input counts only if nothing else reads it (`is_all`), since it can be read once. `None` if no source
     /// has text.
-    #[cfg(feature = "tokenizers")]
     pub(crate) fn texts(&self, is_all: bool) -> Option<Self> {
         let has_text = |source: &usize| match self.origin(*source) {
             Origin::Files => true,
