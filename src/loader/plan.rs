@@ -1,7 +1,5 @@
 //! Decides where the stream begins, its exclusions, its length, and how much memory each lane has.
 
-use std::path::Path;
-use std::slice;
 use std::sync::Arc;
 
 use futures::future::try_join_all;
@@ -11,14 +9,14 @@ use super::chains::Chains;
 use super::exclude::{self, Excluding};
 use super::gauge::{Gauge, setting};
 use super::resolve::Resolved;
+use super::resolved::check_outside;
 use super::{fingerprint, lanes, length, start};
 use crate::config::{Config, TokenCacheConfig};
 use crate::cursor::{Cursor, Event};
 use crate::error::{Error, Result};
 use crate::pin::Pinning;
-use crate::segment::EXTENSION;
 use crate::shards::{Manifest, TokenCache};
-use crate::source::{Holdout, Side, Source, covered};
+use crate::source::{Holdout, Side, Source};
 use crate::stage::{Rounds, Workers};
 use crate::tasks;
 use crate::tokenizer::Tokenizer;
@@ -108,19 +106,6 @@ async fn open_caches(
         })
         .collect();
     try_join_all(opened).await
-}
-
-/// Refuses token caches in which the paths of a source match what will be written.
-fn check_outside(config: &Config) -> Result<()> {
-    // Each corpus has a directory in the cache, named by half of a digest.
-    let segment = Path::new(&"0".repeat(32)).join(format!("00000000-a.{EXTENSION}"));
-    for (index, source) in config.sources.iter().enumerate() {
-        let Some(cache) = &source.cache else { continue };
-        if let Some(problem) = covered(&config.sources, &cache.path, slice::from_ref(&segment)) {
-            return Err(Error::config(format!("source.{index}.cache.path"), problem));
-        }
-    }
-    Ok(())
 }
 
 /// Opens the cache of one source, if it has one. Takes owned values, so that any thread may wait for all caches.

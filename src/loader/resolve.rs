@@ -7,7 +7,7 @@ use super::custom::CustomStages;
 use super::documents::{OpenDocuments, with_documents};
 use super::resolved::resolved_with;
 use super::{lanes, shards, tokenizer};
-use crate::config::{Config, Last, ShuffleRule, SourceKind, Uneven};
+use crate::config::{Config, Last, ShuffleRule, SourceKind, Task, Uneven};
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::source::{Side, Source};
@@ -84,8 +84,10 @@ pub(super) async fn resolve(builder: LoaderBuilder) -> Result<Resolved> {
         Some(tokenizer) => tokenizer,
         None => tokenizer::open(&config, &source).await?,
     };
+    // A chat template writes its own tokens.
+    let has_text = config.sources.iter().any(|source| source.task == Task::Text);
     let encodes = documents.is_some() || source.texts(true).is_some();
-    if encodes && source.logs() && world.rank == 0 {
+    if has_text && encodes && source.logs() && world.rank == 0 {
         tokenizer::warn_of_template(&config.tokenizer, &*tokenizer);
     }
     shards::check(&config, &source, &*tokenizer, !stages.documents.is_empty())?;

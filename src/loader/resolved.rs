@@ -1,12 +1,16 @@
 //! The config that a loader goes by: it is resolved once, when the files are listed, and never changed. And the checks
 //! that come before any document is read, so that no tokenizer is learned for a config that cannot be opened.
 
+use std::path::Path;
+use std::slice;
+
 use super::{budgets, lanes, shards};
 use crate::config::{Config, OrAuto, PipelineConfig, SourceKind, TokenizerConfig};
 use crate::cursor::Cursor;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pin::Pinning;
-use crate::source::Source;
+use crate::segment::EXTENSION;
+use crate::source::{Source, covered};
 use crate::tokenizer::{self, ByteTokenizer, Tokenizer};
 use crate::world::World;
 use crate::writable;
@@ -81,6 +85,20 @@ pub(crate) fn ready(config: &Config, source: &Source) -> Result<usize> {
     if let Some(cache) = config.store.cache.as_ref().filter(|_| source.stores().is_some()) {
         writable::check_cache("store.cache", cache)?;
     }
+    check_outside(config)?;
     tokenizer::check_file(&config.tokenizer)?;
     Ok(world)
+}
+
+/// Refuses token caches in which the paths of a source match what will be written.
+pub(super) fn check_outside(config: &Config) -> Result<()> {
+    // Each corpus has a directory in the cache, named by half of a digest.
+    let segment = Path::new(&"0".repeat(32)).join(format!("00000000-a.{EXTENSION}"));
+    for (index, source) in config.sources.iter().enumerate() {
+        let Some(cache) = &source.cache else { continue };
+        if let Some(problem) = covered(&config.sources, &cache.path, slice::from_ref(&segment)) {
+            return Err(Error::config(format!("source.{index}.cache.path"), problem));
+        }
+    }
+    Ok(())
 }

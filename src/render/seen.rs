@@ -33,7 +33,7 @@ struct State {
     is_learned: bool,
     /// Why the last record was left out.
     reason: Option<String>,
-    /// Whether some content was a list of parts, and whether it was said that the template does not take such.
+    /// Whether some content of the last conversation was a list of parts, and whether it was said that the template does not take such.
     has_parts: bool,
     has_told: bool,
 }
@@ -46,11 +46,11 @@ impl Seen {
     pub(super) fn note(&self, conversation: &Conversation) {
         let mut state = lock(&self.state);
         state.conversations += 1;
+        state.has_parts = conversation.about.iter().any(|about| !about.parts.is_empty());
         for about in &conversation.about {
             if !state.roles.contains(&*about.role) {
                 state.roles.insert(about.role.to_string());
             }
-            state.has_parts |= !about.parts.is_empty();
         }
         if let Learn::Roles(named) = &self.learn
             && state.conversations == MANY

@@ -127,11 +127,11 @@ impl Manifest {
     /// A digest of the origin of the tokens, which each segment has too. It is BLAKE3 of the manifest without fields
     /// that do not affect the tokens, and without the cuts and others that follow from the rest.
     pub(crate) fn identity(&self) -> [u8; 32] {
-        let Self { format, tokenizer, vocab_size, rendering, row_ids, files, .. } = self;
+        let Self { format, tokenizer, vocab_size, rendering, row_ids, files, source: _ } = self;
         let mut hasher = blake3::Hasher::new();
         let settings = (format, tokenizer, vocab_size, rendering, row_ids, self.plain_source());
         hasher.update(&serde_json::to_vec(&settings).unwrap_or_default());
-        for ShardedFile { path, len, unit, etag, .. } in files {
+        for ShardedFile { path, len, unit, etag, cut: _, held: _, root: _ } in files {
             let etag = etag.as_ref().map_or([].as_slice(), |etag| etag.as_bytes());
             hasher.update(&len.to_le_bytes()).update(&[*unit as u8]);
             for name in [path.as_os_str().as_encoded_bytes(), etag] {
@@ -262,6 +262,35 @@ mod tests {
         let mut manifest = Manifest::new("bytes".to_owned(), 257, source, Vec::new());
         manifest.rendering = Some(rendering.to_owned());
         manifest
+    }
+
+    #[test]
+    fn all_that_ids_depend_on_is_in_the_identity_and_places_of_templates_are_not() {
+        let one = chats("a.jinja", "one");
+        assert_eq!(chats("b.jinja", "one").identity(), one.identity());
+        let file = |path: &str, len, etag: Option<&str>| {
+            let (path, etag) = (path.into(), etag.map(str::to_owned));
+            ShardedFile { path, len, unit: Unit::Byte, etag, cut: Cut::Whole, held: 0, root: 0 }
+        };
+        let of_file = |file| Manifest { files: vec![file], ..one.clone() };
+        let others = [
+            chats("a.jinja", "two"),
+            Manifest { tokenizer: "other".to_owned(), ..one.clone() },
+            Manifest { vocab_size: 258, ..one.clone() },
+            Manifest { row_ids: Some(9), ..one.clone() },
+            Manifest { source: SourceConfig::default(), ..one.clone() },
+            of_file(file("a", 1, None)),
+            of_file(file("b", 1, None)),
+            of_file(file("a", 2, None)),
+            of_file(file("a", 1, Some("x"))),
+            of_file(ShardedFile { unit: Unit::Row, ..file("a", 1, None) }),
+        ];
+        let mut identities: Vec<_> = others.iter().chain([&one]).map(Manifest::identity).collect();
+        identities.sort_unstable();
+        identities.dedup();
+        assert_eq!(identities.len(), others.len() + 1);
+        let cut = ShardedFile { cut: Cut::Even(1), held: 9, root: 1, ..file("a", 1, None) };
+        assert_eq!(of_file(cut).identity(), others[5].identity());
     }
 
     #[test]

@@ -103,7 +103,9 @@ impl Carried {
         let names: Arc<[String]> = config.columns.iter().chain(used).cloned().collect();
         let seen = names.iter().map(|_| AtomicBool::new(false)).collect();
         let nulls = config.columns.iter().map(|_| AtomicU64::new(0)).collect();
-        let (columns, records) = (config.columns.as_slice().into(), AtomicU64::new(0));
+        let columns = config.columns.as_slice().into();
+        // Of a table it is known from the beginning which columns it has.
+        let records = AtomicU64::new(if is_table { FIRST_RECORDS } else { 0 });
         Ok(Self { names, columns, seen, records, nulls, filter })
     }
 

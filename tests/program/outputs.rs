@@ -185,11 +185,10 @@ fn what_a_command_reads_is_not_replaced() {
     let case = Case::new();
     let (config, learned, corpus) = (&*case.config, &*case.name("learned.toml"), &*case.name("a.txt"));
     let (shards, segment) = (&*case.name("shards"), &*case.name("shards/00000000.tokens"));
-    let (cursor, eos) = (&*case.name("cursor.json"), "<|endoftext|>");
+    let eos = "<|endoftext|>";
     for words in [
         &["digest", config, "--cursor-at", "2", config][..],
         &["digest", config, "--cursor-at", "2", corpus],
-        &["digest", config, "--from", cursor, "--cursor-at", "2", cursor],
         &["tokenizer", "train", learned, "-o", learned],
         &["tokenizer", "train", learned, "-o", corpus],
         &["export", shards, "--to", "nanogpt", "--eos", eos, "-o", segment],

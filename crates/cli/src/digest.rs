@@ -50,7 +50,7 @@ pub(super) async fn run(args: DigestArgs, json: bool) -> Result<(), Failure> {
     save.iter().try_for_each(|(_, path)| check_target(path))?;
     let config = args.config.load()?.data;
     if let Some((_, path)) = &save {
-        let read = [Some(&args.config.config), args.from.as_ref(), config.tokenizer.path.as_ref()];
+        let read = [Some(&args.config.config), config.tokenizer.path.as_ref()];
         check_output("--cursor-at", path, read.into_iter().flatten().cloned(), &config.sources)?;
     }
     let mut builder = Loader::builder(&config);

@@ -125,8 +125,9 @@ impl ChatConfig {
             Learn::All | Learn::Last => {}
         }
         if let Some(TurnConfig { begin, end }) = &self.turn {
-            for (name, text) in [("turn.begin", begin), ("turn.end", end)] {
-                if text.trim().is_empty() {
+            // A line end may end a turn, and stands in too many places to begin one.
+            for (name, text) in [("turn.begin", begin.trim()), ("turn.end", end)] {
+                if text.is_empty() {
                     return wrong(name, "it is blank; write the text that the template has there".to_owned());
                 }
             }

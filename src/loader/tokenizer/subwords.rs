@@ -92,10 +92,9 @@ pub(super) async fn open(config: &Config, source: &Source) -> Result<Arc<dyn Tok
         refuse_standard_input(config)?;
         return Ok(Arc::new(learn(config, source.texts(false)).await?));
     };
-    let texts = source.texts(false);
     // Stored ids are read without an engine.
-    let encodes = texts.is_some();
-    let mut sample = Sample::new(config, texts, HfTokenizer::TRIAL);
+    let encodes = source.texts(true).is_some();
+    let mut sample = Sample::new(config, source.texts(false), HfTokenizer::TRIAL);
     let mut tried = Vec::new();
     while let Some(document) = sample.next().await? {
         tried.push(document.text().to_owned());

@@ -8,7 +8,7 @@ use glob::PatternError;
 
 use super::braces;
 use super::walk::Walk;
-use crate::config::SourceConfig;
+use crate::config::{SourceConfig, SourceKind};
 use crate::error::{Error, Result};
 use crate::location::{GLOB_RULES, Location};
 
@@ -58,6 +58,10 @@ pub fn covered(sources: &[SourceConfig], directory: &Path, names: &[PathBuf]) ->
 
 /// The first of the files called `names` below the real `directory` that the paths of a source match.
 fn matched(source: &SourceConfig, directory: &Path, names: &[PathBuf]) -> Option<PathBuf> {
+    // Shards are directories.
+    if source.kind == SourceKind::Shards {
+        return None;
+    }
     let is_local = |path: &&String| !Location::named(*path).is_remote();
     let patterns = source.paths.iter().filter(is_local).filter_map(|path| all("paths", path).ok()).flatten();
     // Patterns that come of one path mostly have one root, and asking the system what it is takes time.

@@ -90,7 +90,7 @@ impl Rank {
         };
         let is_new = matches!(self.beginning, Beginning::New { .. });
         let batches = match is_new && self.peers.is_first() {
-            true => with_first_proved(loader).await,
+            true => with_first_proved(&config.data, loader).await,
             false => loader.boxed(),
         };
         Session::open(trainer, &config, &directory, watch, observer, held_out)?.run(batches, stop).await

@@ -32,6 +32,9 @@ use crate::source::window::Window;
 use crate::store::Stored;
 use crate::threads::lock;
 
+/// A record batch with more rows than this for each of its bytes does not have them.
+const MOST_ROWS_A_BYTE: u64 = 64;
+
 /// Arrow files, and their wanted columns.
 #[derive(Debug)]
 pub(crate) struct ArrowFormat {
@@ -401,6 +404,12 @@ impl Records for ArrowTable {
                     Err(Problem { what, .. }) => {
                         let problem = unreadable(&format!("the record batch cannot be read: {what}"));
                         let problem = Problem { stored: Some(block.offset() as u64), ..problem };
+                        // A header may claim any number of rows.
+                        if rows > MOST_ROWS_A_BYTE.saturating_mul(self.messages.batches[number].len()) {
+                            window.refuse_record(row, last, problem);
+                            row = last;
+                            continue;
+                        }
                         row = refuse(row..last.min(end), &problem, window);
                         if window.is_full() {
                             return Ok(Stop::At(row));

@@ -137,6 +137,9 @@ fn firsts(metadata: &ArrowReaderMetadata) -> Result<Vec<u64>, String> {
     let mut firsts = vec![0_u64];
     for group in metadata.metadata().row_groups() {
         let rows = u64::try_from(group.num_rows()).ok();
+        // Each row has a value of each column, if only null.
+        let rows =
+            rows.filter(|_| group.columns().iter().all(|column| column.num_values() >= group.num_rows()));
         let next = rows.and_then(|rows| firsts[firsts.len() - 1].checked_add(rows));
         firsts.push(next.ok_or_else(|| format!("a row group has {} rows", group.num_rows()))?);
     }
