@@ -33,7 +33,8 @@ struct State {
     is_learned: bool,
     /// Why the last record was left out.
     reason: Option<String>,
-    /// Whether some content of the last conversation was a list of parts, and whether it was said that the template does not take such.
+    /// Whether some content of the last conversation was a list of parts, and whether it was said that the template does
+    /// not take such.
     has_parts: bool,
     has_told: bool,
 }

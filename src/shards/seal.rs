@@ -12,8 +12,9 @@ use crate::segment::{HEADER, SplitRow, Table, Width, check_header, incomplete, p
 /// How much of the end of a segment is read first, in bytes: most tables are not as long.
 const END_BYTES: u64 = 16 << 10;
 
-/// Finds the splits at a place that are not finished. On this machine each segment is opened. In a store, where only whole segments
-/// appear, a segment's name is enough until there is a list; then its length must match the list. It blocks.
+/// Finds the splits at a place that are not finished. On this machine each segment is opened. In a store, where only
+/// whole segments appear, a segment's name is enough until there is a list; then its length must match the list. It
+/// blocks.
 pub(crate) fn unfinished(place: &ShardPlace, manifest: &Manifest) -> Result<HashSet<u32>> {
     let mut unfinished: HashSet<u32> = (0..manifest.splits() as u32).collect();
     if place.directory().is_some() {

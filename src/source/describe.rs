@@ -155,7 +155,7 @@ impl Source {
     /// As [`open`](Source::open), and [`Error::Document`] for a file that is not of `config.kind`.
     pub async fn fields(config: &SourceConfig) -> Result<Vec<String>> {
         let wanted = Wanted::Text(String::new());
-        let mut names = look(config, wanted, |format, file, _| format.fields(file)).await?;
+        let mut names = look(config, wanted, |format, file| format.fields(file)).await?;
         names.sort_by_key(|name| (usual(name), name.matches('.').count()));
         Ok(names)
     }
@@ -190,7 +190,7 @@ impl Source {
         let names = MESSAGES.iter().chain(PAIRS.as_flattened()).chain(&IS_ALPACA);
         let names: BTreeSet<String> = names.map(|name| (*name).to_owned()).collect();
         let wanted = Wanted::Record(names.into_iter().collect());
-        let records = look(config, wanted, |format, file, _| Ok(first_records(format, file)?)).await?;
+        let records = look(config, wanted, |format, file| Ok(first_records(format, file)?)).await?;
         let has_messages = |name: &&str| records.iter().any(|record| are_messages(&record[*name]));
         let has =
             |names: [&str; 2]| records.iter().any(|record| names.iter().all(|name| !record[*name].is_null()));
@@ -223,7 +223,7 @@ pub(super) async fn check_column_of_mixture(config: &Config, source: &Source) ->
         return Ok(());
     }
     let wanted = Wanted::Record(Arc::from([column.clone()]));
-    let records = look(of, wanted, |format, file, _| Ok(first_records(format, file)?)).await?;
+    let records = look(of, wanted, |format, file| Ok(first_records(format, file)?)).await?;
     let has = |record: &Value| {
         let nested = column.split('.').try_fold(record, |value, name| value.get(name));
         record.get(column).or(nested).is_some()
@@ -285,11 +285,11 @@ async fn text_at(config: &SourceConfig, field: &str) -> usize {
     bytes
 }
 
-/// What `find` finds in the first file of a source where it finds something. It is given the file's length, too.
+/// What `find` finds in the first file of a source where it finds something.
 pub(super) async fn look<T: Send + 'static>(
     config: &SourceConfig,
     wanted: Wanted,
-    find: impl Fn(&dyn Format, Unopened<'_>, u64) -> Result<Vec<T>, Unread> + Send + 'static,
+    find: impl Fn(&dyn Format, Unopened<'_>) -> Result<Vec<T>, Unread> + Send + 'static,
 ) -> Result<Vec<T>> {
     let stores = Arc::new(Stores::new(&StoreConfig::default()));
     let config = SourceConfig { task: Task::Text, ..config.clone() };
@@ -310,8 +310,7 @@ pub(super) async fn look<T: Send + 'static>(
                 },
                 Unread::Failed(error) => error,
             };
-            let len = files[number as usize].len;
-            let found = find(&*format, Unopened::new(&opener, number), len).map_err(refused)?;
+            let found = find(&*format, Unopened::new(&opener, number)).map_err(refused)?;
             if !found.is_empty() {
                 return Ok(found);
             }

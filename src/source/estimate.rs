@@ -73,8 +73,7 @@ impl Source {
             return Ok(Estimate { files, text: stored, documents: stored.div_ceil(RECORD) });
         }
         let wanted = Wanted::Text(String::new());
-        let found =
-            look(&plain, wanted, move |format, file, len| Ok(elements(format, file, len, stored)?)).await?;
+        let found = look(&plain, wanted, move |format, file| Ok(elements(format, file, stored)?)).await?;
         match found.first() {
             Some(elements) => Ok(Estimate { files, ..*elements }),
             None => read(&SourceConfig { kind: SourceKind::Text, ..plain }).await,
@@ -82,9 +81,10 @@ impl Source {
     }
 }
 
-/// The size of a source of so many `stored` bytes, by one of its files that is an array and has `len` of them. Empty if the
-/// file is no array.
-fn elements(format: &dyn Format, file: Unopened<'_>, len: u64, stored: u64) -> Result<Vec<Estimate>> {
+/// The size of a source of so many `stored` bytes, by one of its files, which holds a JSON array. Empty if the file holds
+/// lines of JSON.
+fn elements(format: &dyn Format, file: Unopened<'_>, stored: u64) -> Result<Vec<Estimate>> {
+    let len = file.stored()?.len();
     let Opened::Records(mut records) = format.open(file, &Layout::Whole)? else { return Ok(Vec::new()) };
     let (mut text, mut documents, mut at) = (0_u64, 0_u64, 0);
     let read = loop {

@@ -196,8 +196,8 @@ impl Cells {
 
 /// The problem of rows that cannot be decoded.
 fn unreadable(what: &str) -> Problem {
-    let what_fails = what.to_lowercase();
-    match what_fails.contains("non utf-8") || what_fails.contains("invalid utf") {
+    let said = what.to_lowercase();
+    match said.contains("non utf-8") || said.contains("invalid utf") {
         true => Problem::new(
             0,
             what,

@@ -79,7 +79,7 @@ impl<'a> Unopened<'a> {
     }
 
     /// Its bytes, as they are stored.
-    pub(super) fn stored(self) -> Result<Arc<dyn Stored>> {
+    pub(crate) fn stored(self) -> Result<Arc<dyn Stored>> {
         self.opener.open(self.number)
     }
 }
