@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::{Binary, Binding, DEEPEST, Expression, Operand, Operator, Scalar, Step, parse, word};
+use super::{Binary, DEEPEST, Expression, Operand, Scalar, Step, parse, word};
 
 fn read(text: &str) -> Expression {
     parse(text).unwrap_or_else(|problem| panic!("{text}: {problem}"))
@@ -164,103 +164,40 @@ fn quoted_name(name: &str) -> String {
     }
 }
 
-/// A text, how closely its loosest operator binds, and its loosest one that takes what follows the text.
-struct Written {
-    text: String,
-    loosest: Binding,
-    open: Binding,
-}
-
-/// Binds closer than any operator.
-const CLOSED: Binding = Binding::Product;
-
-impl Written {
-    fn closed(text: String) -> Self {
-        Self { text, loosest: CLOSED, open: CLOSED }
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Writer {
-    /// Whether everything is in parentheses, or only what must be.
-    is_full: bool,
-}
-
-impl Writer {
-    fn group(self, written: Written, is_needed: bool) -> Written {
-        if is_needed || self.is_full { Written::closed(format!("({})", written.text)) } else { written }
-    }
-
-    /// The right side of an operator.
-    fn right(self, expression: &Expression, binding: Binding) -> Written {
-        let written = self.write(expression);
-        let has_steps = !expression.steps.is_empty();
-        let is_needed = has_steps && written.loosest <= binding;
-        self.group(written, is_needed)
-    }
-
-    fn operand(self, operand: &Operand) -> Written {
-        let prefixed = |prefix: &str, inner: &Expression, binding: Binding| {
-            let inner = self.right(inner, binding);
-            let open = if binding < inner.open { binding } else { inner.open };
-            self.group(Written { text: format!("{prefix} {}", inner.text), loosest: CLOSED, open }, false)
-        };
-        Written::closed(match operand {
-            Operand::Not(inner) => return prefixed("not", inner, Binding::Not),
-            Operand::Negative(inner) => return prefixed("-", inner, Binding::Product),
-            Operand::Column(name) => quoted_name(name),
-            Operand::Text(text, _) => format!("'{}'", text.replace('\'', "''")),
-            Operand::Value(Scalar::Null) => "null".to_owned(),
-            Operand::Value(Scalar::Truth(truth)) => truth.to_string(),
-            Operand::Value(Scalar::Exact { digits, .. }) => digits.to_string(),
-            Operand::Value(Scalar::Float(number)) => format!("{number:?}"),
-            Operand::Value(other) => unreachable!("no text writes {other:?}"),
-        })
-    }
-
-    fn write(self, expression: &Expression) -> Written {
-        let mut written = self.operand(&expression.operand);
-        for step in &expression.steps {
-            let operator = operator_of(step);
-            let binding = operator.binding();
-            let is_needed = written.open < binding;
-            let left = self.group(written, is_needed);
-            let (text, open) = self.step(step, operator, binding);
-            let loosest = if binding < left.loosest { binding } else { left.loosest };
-            written = Written { text: format!("{} {text}", left.text), loosest, open };
+/// A text of this expression, with parentheses around everything in it.
+fn write(expression: &Expression) -> String {
+    let group = |inner: &Expression| format!("({})", write(inner));
+    let operand = match &expression.operand {
+        Operand::Not(inner) => format!("(not {})", group(inner)),
+        Operand::Negative(inner) => format!("(- {})", group(inner)),
+        Operand::Column(name) => quoted_name(name),
+        Operand::Text(text, _) => format!("'{}'", text.replace('\'', "''")),
+        Operand::Value(Scalar::Null) => "null".to_owned(),
+        Operand::Value(Scalar::Truth(truth)) => truth.to_string(),
+        Operand::Value(Scalar::Exact { digits, .. }) => digits.to_string(),
+        Operand::Value(Scalar::Float(number)) => format!("{number:?}"),
+        Operand::Value(other) => unreachable!("no text writes {other:?}"),
+    };
+    let not = |negated: bool| if negated { "not " } else { "" };
+    let after = |step: &Step| match step {
+        Step::And(right) => format!("and {}", group(right)),
+        Step::Or(right) => format!("or {}", group(right)),
+        Step::Binary(binary, right) => format!("{} {}", SIGNS[*binary as usize], group(right)),
+        Step::Like { pattern, any_case, negated } => {
+            format!("{}{} {}", not(*negated), if *any_case { "ilike" } else { "like" }, group(pattern))
         }
-        written
-    }
-
-    /// The text after the left side, and the loosest operator that takes what follows.
-    fn step(self, step: &Step, operator: Operator, binding: Binding) -> (String, Binding) {
-        let not = |negated: bool| if negated { "not " } else { "" };
-        let with = |sign: &str, right: &Expression| {
-            let right = self.right(right, binding);
-            let open = if binding < right.open { binding } else { right.open };
-            (format!("{sign} {}", right.text), open)
-        };
-        match step {
-            Step::And(right) => with("and", right),
-            Step::Or(right) => with("or", right),
-            Step::Binary(binary, right) => with(SIGNS[*binary as usize], right),
-            Step::Like { pattern, any_case, negated } => {
-                with(&format!("{}{}", not(*negated), if *any_case { "ilike" } else { "like" }), pattern)
-            }
-            Step::Between { low, high, negated } => {
-                let low = self.right(low, operator.binding()).text;
-                with(&format!("{}between {low} and", not(*negated)), high)
-            }
-            Step::In { list, negated } => {
-                let items: Vec<String> = list.iter().map(|item| self.write(item).text).collect();
-                (format!("{}in ({})", not(*negated), items.join(", ")), CLOSED)
-            }
-            Step::Is { truth, negated } => {
-                let truth = truth.map_or("null".to_owned(), |truth| truth.to_string());
-                (format!("is {}{truth}", not(*negated)), CLOSED)
-            }
+        Step::Between { low, high, negated } => {
+            format!("{}between {} and {}", not(*negated), group(low), group(high))
         }
-    }
+        Step::In { list, negated } => {
+            let items: Vec<String> = list.iter().map(write).collect();
+            format!("{}in ({})", not(*negated), items.join(", "))
+        }
+        Step::Is { truth, negated } => {
+            format!("is {}{}", not(*negated), truth.map_or("null".to_owned(), |truth| truth.to_string()))
+        }
+    };
+    expression.steps.iter().fold(operand, |left, step| format!("({left} {})", after(step)))
 }
 
 const BINARIES: [Binary; 11] = [
@@ -278,18 +215,6 @@ const BINARIES: [Binary; 11] = [
 ];
 
 const SIGNS: [&str; 11] = ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%"];
-
-fn operator_of(step: &Step) -> Operator {
-    match step {
-        Step::And(_) => Operator::And,
-        Step::Or(_) => Operator::Or,
-        Step::Binary(binary, _) => Operator::Binary(*binary),
-        Step::Is { .. } => Operator::Is,
-        Step::Between { negated, .. } => Operator::Between { negated: *negated },
-        Step::In { negated, .. } => Operator::In { negated: *negated },
-        Step::Like { any_case, negated, .. } => Operator::Like { any_case: *any_case, negated: *negated },
-    }
-}
 
 fn operand_alone() -> impl Strategy<Value = Operand> {
     let name = prop_oneof!["[a-zé_#@][a-z0-9$]{0,3}(\\.[a-z]{1,3})?", ".{0,6}", Just("not".to_owned())];
@@ -343,11 +268,8 @@ proptest! {
 
     #[test]
     fn what_is_written_is_read_again(expression in expression()) {
-        for is_full in [true, false] {
-            let text = Writer { is_full }.write(&expression).text;
-            let read = parse(&text);
-            prop_assert_eq!(read.as_ref(), Ok(&expression), "{}", text);
-        }
+        let text = write(&expression);
+        prop_assert_eq!(parse(&text), Ok(expression), "{}", text);
     }
 
     #[test]
