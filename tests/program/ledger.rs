@@ -58,6 +58,23 @@ fn what_is_left_completes_what_was_delivered() {
 }
 
 #[test]
+fn the_batches_of_an_epoch_are_counted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = written(directory.path(), "epochs = 1");
+    let printed = |arguments: &[&str]| -> Value {
+        serde_json::from_str(&text(&[&["ledger", "--json", &config], arguments].concat())).expect("JSON")
+    };
+    let all = printed(&[]);
+    let batches = number(&all["batches"]);
+    assert!(text(&["ledger", &config]).starts_with(&format!("all {batches} batches ")), "{all}");
+    for (more, has_ended) in [(0, false), (1, true)] {
+        let part = printed(&["-n", &(batches + more).to_string()]);
+        assert_eq!((&part["batches"], &part["has_ended"]), (&batches.into(), &has_ended.into()), "{part}");
+        assert_eq!(part["padding_of_no_source"], all["padding_of_no_source"]);
+    }
+}
+
+#[test]
 fn of_a_stream_without_end_one_epoch_is_counted() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = written(directory.path(), "");

@@ -69,9 +69,8 @@ impl LedgerArgs {
 /// A ledger, for people and as JSON.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Shown {
-    /// How many batches it is of; none if it is of all.
-    batches: Option<u64>,
-    has_ended: bool,
+    #[serde(flatten)]
+    reached: Reached,
     sources: Vec<ShownSource>,
     /// Targets that are missing in rows of padding, which no source made.
     padding_of_no_source: u64,
@@ -80,6 +79,14 @@ pub(super) struct Shown {
     ledger_by: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     values: Vec<ShownValue>,
+}
+
+/// The batches that a ledger is of.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Reached {
+    batches: u64,
+    /// Whether they are all that the stream has.
+    has_ended: bool,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -129,26 +136,25 @@ fn is_number(name: &str) -> bool {
 }
 
 pub(super) async fn run(args: LedgerArgs, json: bool) -> Result<(), Failure> {
-    let (config, ledger, batches) = match args.of.is_dir() {
+    let (config, ledger, reached) = match args.of.is_dir() {
         true => of_run(&args).await?,
         false => {
             let run = RunConfig::load_with(&args.of, args.settings.all())?;
             let config = with_stored_tokenizer(&run.data).await?;
-            let (ledger, batches) = read(&config, args.batches.map(NonZeroU64::get)).await?;
-            (config, ledger, batches)
+            let (ledger, reached) = read(&config, args.batches.map(NonZeroU64::get)).await?;
+            (config, ledger, reached)
         }
     };
     // At the end of a stream that delivers all, nothing is dropped.
     let (uneven, last) = (config.pipeline.uneven, config.pipeline.last);
-    let has_ended = batches.is_none();
-    let is_whole = has_ended && uneven != Uneven::Stop && last != Last::Drop && weighs_all(&config);
-    let is_counted = args.count || has_ended;
+    let is_whole = reached.has_ended && uneven != Uneven::Stop && last != Last::Drop && weighs_all(&config);
+    let is_counted = args.count || reached.has_ended;
     let all = match is_counted && !is_whole {
         true => Some(count_all(&config).await?),
         false => is_counted.then(|| ledger.clone()),
     };
     let column = config.pipeline.ledger_by.as_deref();
-    let shown = Shown::new(ledger, batches, all, is_finite(&config), column);
+    let shown = Shown::new(ledger, reached, all, is_finite(&config), column);
     match json {
         true => print_json(&shown)?,
         false => shown.lines(None).iter().try_for_each(|line| print_line(line))?,
@@ -156,23 +162,23 @@ pub(super) async fn run(args: LedgerArgs, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads the batches of a config: the ledger, and how many there were, unless they have ended.
-async fn read(config: &Config, batches: Option<u64>) -> Result<(Ledger, Option<u64>), Failure> {
-    if batches.is_none() && !is_finite(config) {
+/// Reads the batches of a config: all of them, if there is no limit.
+async fn read(config: &Config, limit: Option<u64>) -> Result<(Ledger, Reached), Failure> {
+    if limit.is_none() && !is_finite(config) {
         let problem = "this stream has no end; say how many batches to read, or set pipeline.epochs";
         return Err(Failure::usage("--batches", problem));
     }
     let mut loader = super::open(config, Loader::builder(config)).await?;
     let slow = progress::slow("reading batches");
-    let mut read = 0;
-    while batches.is_none_or(|batches| read < batches) {
-        slow.detail(|| count(read, "batch"));
+    let mut reached = Reached { batches: 0, has_ended: false };
+    while !reached.has_ended && limit.is_none_or(|limit| reached.batches < limit) {
+        slow.detail(|| count(reached.batches, "batch"));
         match loader.next().await.transpose()? {
-            Some(_) => read += 1,
-            None => return Ok((loader.ledger(), None)),
+            Some(_) => reached.batches += 1,
+            None => reached.has_ended = true,
         }
     }
-    Ok((loader.ledger(), Some(read)))
+    Ok((loader.ledger(), reached))
 }
 
 /// The ledger of all that the stream has if nothing is dropped: all epochs or, of a stream without end, one. Of a rank,
@@ -221,7 +227,7 @@ fn is_finite(config: &Config) -> bool {
 /// The config of a run, and the ledger and the batches of its latest cursor. With a count, it is known whether the stream
 /// ends there.
 #[cfg(feature = "train")]
-async fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Failure> {
+async fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Reached), Failure> {
     if args.batches.is_some() {
         return Err(Failure::usage("--batches", "a run's ledger covers all of its batches; leave it out"));
     }
@@ -255,10 +261,10 @@ async fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Fail
             };
         config.exclude.documents = replay::excluded_documents(loader.start(), &loader.listing(), &config);
         if is_finite(&config) && loader.next().await.transpose()?.is_none() {
-            return Ok((config, loader.ledger(), None));
+            return Ok((config, loader.ledger(), Reached { batches: cursor.batch(), has_ended: true }));
         }
     }
-    Ok((config, cursor.ledger(), Some(cursor.batch())))
+    Ok((config, cursor.ledger(), Reached { batches: cursor.batch(), has_ended: false }))
 }
 
 /// Has a config read the lanes that a cursor knows: all, or those of one rank.
@@ -279,7 +285,7 @@ fn of_lanes(config: &mut Config, cursor: &Cursor) -> Result<(), Failure> {
 }
 
 #[cfg(not(feature = "train"))]
-async fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Option<u64>), Failure> {
+async fn of_run(args: &LedgerArgs) -> Result<(Config, Ledger, Reached), Failure> {
     Err(Failure::usage("CONFIG", format!("{} is a directory, and not a config", args.of.display())))
 }
 
@@ -298,12 +304,12 @@ pub(super) fn latest_cursor(directory: &millstream_train::RunDirectory) -> Resul
 impl Shown {
     fn new(
         ledger: Ledger,
-        batches: Option<u64>,
+        reached: Reached,
         all: Option<Ledger>,
         is_finite: bool,
         column: Option<&str>,
     ) -> Self {
-        let has_ended = batches.is_none();
+        let has_ended = reached.has_ended;
         let all_of = |name: &str| {
             let all = all.as_ref()?.sources.iter().find(|(other, _)| other == name)?;
             Some(all.1)
@@ -330,8 +336,7 @@ impl Shown {
             }
         };
         Self {
-            batches,
-            has_ended,
+            reached,
             values: by_value::values(&ledger, all.as_ref()),
             ledger_by: column.map(str::to_owned),
             sources: ledger.sources.into_iter().map(source).collect(),
@@ -348,7 +353,8 @@ impl Shown {
     /// What a cursor says.
     #[cfg(feature = "train")]
     pub(super) fn of_cursor(cursor: &Cursor) -> Self {
-        Self::new(cursor.ledger(), Some(cursor.batch()), None, true, cursor.ledger_by())
+        let reached = Reached { batches: cursor.batch(), has_ended: false };
+        Self::new(cursor.ledger(), reached, None, true, cursor.ledger_by())
     }
 
     /// The tables as lines, of a `run` that is to be named.
@@ -368,8 +374,8 @@ impl Shown {
 
     /// The numbers as a table: a column for each source. Rows without a number are left out.
     pub(super) fn rows(&self) -> Vec<Vec<String>> {
-        let reached =
-            self.batches.map_or_else(|| "all batches".to_owned(), |batches| count(batches, "batch"));
+        let batches = count(self.reached.batches, "batch");
+        let reached = if self.reached.has_ended { format!("all {batches}") } else { batches };
         let head = self.sources.iter().map(|source| match is_number(&source.name) {
             true => format!("source {}", source.name),
             false => source.name.clone(),
