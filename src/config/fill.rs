@@ -1,6 +1,7 @@
 //! Fills the structs from values, and says in plain words what does not fit: serde's own messages would name Rust's types.
 
 use std::fmt;
+use std::slice;
 
 use serde::de::value::{MapDeserializer, SeqDeserializer, StrDeserializer};
 use serde::de::{self, DeserializeOwned, Deserializer, Expected, IntoDeserializer, Unexpected, Visitor};
@@ -8,9 +9,9 @@ use serde::forward_to_deserialize_any;
 use serde_json::Value;
 use serde_path_to_error::Segment;
 
-use super::Config;
 use super::keys::{self, Section, TRAINER};
 use super::tree::shown;
+use super::{Config, SourceKind};
 use crate::error::{Error, Result};
 
 /// Fills the loader's part of a config, with a source for each value of `mixture.by`. Tables of a trainer are its own.
@@ -22,7 +23,27 @@ pub fn fill_loader(values: &Value, sections: fn() -> Vec<Section>) -> Result<Con
     if let Value::Object(tables) = &mut values {
         tables.retain(|name, _| !TRAINER.contains(&name.as_str()));
     }
+    check_kinds(&values)?;
     fill::<Config>(&values, sections)?.with_sources_by_value()
+}
+
+/// Refuses sources without a kind whose files are named as another than the default: they would be read as plain text,
+/// with all of their quotes and keys.
+fn check_kinds(values: &Value) -> Result<()> {
+    let sources = values["source"].as_array().into_iter().flatten();
+    for (index, source) in sources.enumerate().filter(|(_, source)| source["kind"].is_null()) {
+        let paths = &source["paths"];
+        let mut paths = paths.as_array().map_or(slice::from_ref(paths), Vec::as_slice).iter();
+        let other = |name: &str| SourceKind::of_name(name).filter(|kind| *kind != SourceKind::default());
+        if let Some((name, kind)) = paths.find_map(|path| Some((path, other(path.as_str()?)?))) {
+            let problem = format!(
+                "it is not set, and {name} names {kind} files; set kind = \"{kind}\", or \"{}\" to read them as they stand",
+                SourceKind::default()
+            );
+            return Err(Error::config(format!("source.{index}.kind"), problem));
+        }
+    }
+    Ok(())
 }
 
 /// Fills a struct. What an unknown key may have meant is looked for in all sections, the first of which is the top.

@@ -39,7 +39,7 @@ pub struct SourceConfig {
     /// How many times the source is read at most; `pipeline.epochs` if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epochs: Option<u64>,
-    /// The format of the files.
+    /// The format of the files. A config file may leave it out only where no path ends as files of another format do.
     pub kind: SourceKind,
     /// The name of the custom format. The program that opens the source brings the code that reads it.
     #[serde(skip_serializing_if = "Option::is_none")]

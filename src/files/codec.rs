@@ -124,7 +124,11 @@ impl Codec {
 
     /// The compression that the end of a file's name stands for.
     pub(crate) fn named(path: &Path) -> Option<Self> {
-        match extension(path)?.as_str() {
+        Self::of_extension(&extension(path)?)
+    }
+
+    pub(crate) fn of_extension(extension: &str) -> Option<Self> {
+        match extension {
             "gz" => Some(Self::Gzip),
             "zst" | "zstd" => Some(Self::Zstd),
             "bz2" => Some(Self::Bzip2),

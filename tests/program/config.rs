@@ -173,6 +173,11 @@ fn mistakes_are_named_with_what_to_do() {
         "c.toml:3:1: source.0.field: a jsonl source needs the field that holds the text, such as \"text\""
     );
     assert_eq!(
+        said("kind = \"jsonl\"\n", ""),
+        "c.toml:3:1: source.0.kind: it is not set, and \"a/*.jsonl\" names jsonl files; set kind = \"jsonl\", or \"text\" to \
+         read them as they stand"
+    );
+    assert_eq!(
         said("path = \"tokenizer.json\"", "path = \"t.json\"\ntrain = {}"),
         "c.toml:9:2: tokenizer: both `path` (t.json) and `train` are set; keep one"
     );

@@ -7,6 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Unit};
+use crate::files::Codec;
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -221,6 +222,13 @@ impl SourceKind {
         Self::ALL.iter().copied().find(|kind| kind.extensions().contains(&extension))
     }
 
+    /// The kind that the name of a file or a glob ends in, before the ending of a compressed file.
+    pub(in crate::config) fn of_name(name: &str) -> Option<Self> {
+        let (_, endings) = name.rsplit('/').next()?.split_once('.')?;
+        let mut endings = endings.rsplit(['.', '{', ',', '}']).filter(|ending| !ending.is_empty());
+        Self::of_extension(endings.find(|ending| Codec::of_extension(ending).is_none())?)
+    }
+
     /// The kind of a file that begins with `head`, if that alone tells.
     pub(crate) fn of_signature(head: &[u8]) -> Option<Self> {
         let is_there =
@@ -306,6 +314,24 @@ mod tests {
         let names: Vec<String> = SourceKind::ALL.iter().map(|kind| format!("`{kind}`")).collect();
         let refused = serde_json::from_str::<SourceKind>("\"?\"").expect_err("no such kind").to_string();
         assert!(refused.contains(&format!("expected one of {} at", names.join(", "))), "{refused}");
+    }
+
+    #[test]
+    fn a_glob_ends_in_the_kind_of_its_files() {
+        let names = [
+            ("x.jsonl", Some(SourceKind::Jsonl)),
+            ("data/**/*.csv.gz", Some(SourceKind::Csv)),
+            ("s3://bucket/v1.0/*.parquet", Some(SourceKind::Parquet)),
+            ("*.{json,jsonl}.zst", Some(SourceKind::Jsonl)),
+            ("*.jsonl{,.gz}", Some(SourceKind::Jsonl)),
+            ("notes.json.txt", Some(SourceKind::Text)),
+            ("notes.json.md", None),
+            ("jsonl", None),
+            ("x.jsonl/part-*", None),
+        ];
+        for (name, kind) in names {
+            assert_eq!(SourceKind::of_name(name), kind, "{name}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use millstream::{Config, Cursor, Loader};
 const BASE: &str = r#"
 [[source]]
 name = "a"
+kind = "text"
 paths = ["{here}/corpus.txt"]
 weight = 1
 
