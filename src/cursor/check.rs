@@ -28,7 +28,7 @@ pub(super) fn counts<'a>(
 }
 
 /// Refuses places that no source can have. The stages' skips are not checked here: each stage checks its own.
-fn source(SourceState { rows, at, ledger, values }: &SourceState) -> Result<(), String> {
+fn source(SourceState { rows, at, wrapped_after, ledger, values }: &SourceState) -> Result<(), String> {
     bounded("a source's rows", *rows)?;
     if let Some(values) = values {
         values.check(bounded)?;
@@ -41,6 +41,7 @@ fn source(SourceState { rows, at, ledger, values }: &SourceState) -> Result<(), 
         ("skipped", at.skipped),
         ("skipped_otherwise", at.skipped_otherwise),
         ("sample", at.sample),
+        ("wrapped_after", wrapped_after.unwrap_or_default()),
     ];
     place.into_iter().chain(ledger.numbers()).try_for_each(|(name, value)| bounded(name, value))
 }

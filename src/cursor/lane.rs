@@ -16,9 +16,6 @@ pub struct LaneState {
     /// Groups of that window that were delivered.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skip: u64,
-    /// Whether it has begun again, since `pipeline.uneven = "wrap"` has it keep step with longer lanes.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub has_wrapped: bool,
     /// The digest of all rows that were delivered.
     pub digest: Digest,
     /// Targets that are missing in its rows of padding; in the first lane of a rank, also in those that fill the last batch.
@@ -36,6 +33,9 @@ pub struct SourceState {
     pub rows: u64,
     /// Where its next row begins.
     pub at: LaneCursor,
+    /// After how many epochs it began again, if it did: `pipeline.uneven = "wrap"` has the lane keep step with longer ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrapped_after: Option<u64>,
     /// What became of what it gave.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ledger: SourceLedger,
@@ -52,7 +52,7 @@ pub(crate) enum LaneStep {
     Row {
         source: usize,
         at: LaneCursor,
-        has_wrapped: bool,
+        wrapped_after: Option<u64>,
     },
     /// A group of the window that begins at `anchor`. `skip` of the window's groups are delivered by now. The
     /// anchor's digest and ledgers are not used.
@@ -66,6 +66,11 @@ impl LaneState {
     /// A lane before its first row.
     pub(crate) fn start(sources: usize) -> Self {
         Self { sources: vec![SourceState::default(); sources], ..Self::default() }
+    }
+
+    /// Whether one of its sources has begun again.
+    pub(crate) fn has_wrapped(&self) -> bool {
+        self.sources.iter().any(|source| source.wrapped_after.is_some())
     }
 
     /// Adds a row that was delivered to the ledger.
@@ -108,17 +113,17 @@ impl LaneState {
     pub(crate) fn advance(&mut self, step: LaneStep) {
         match step {
             LaneStep::Pad => self.rows += 1,
-            LaneStep::Row { source, at, has_wrapped } => {
+            LaneStep::Row { source, at, wrapped_after } => {
                 self.rows += 1;
-                self.has_wrapped = has_wrapped;
                 let source = &mut self.sources[source];
                 source.rows += 1;
-                source.at = at;
+                (source.at, source.wrapped_after) = (at, wrapped_after);
             }
             LaneStep::Window { anchor, skip } => {
-                (self.rows, self.has_wrapped) = (anchor.rows, anchor.has_wrapped);
+                self.rows = anchor.rows;
                 for (source, before) in self.sources.iter_mut().zip(&anchor.sources) {
                     (source.rows, source.at) = (before.rows, before.at);
+                    source.wrapped_after = before.wrapped_after;
                 }
                 self.skip = skip;
             }

@@ -133,9 +133,10 @@ impl Chains {
             let (chains, gauge) = (self.clone(), gauge.clone());
             move |source: usize, at: &LaneCursor, epochs| chains.sequences(lane, source, at, epochs, &gauge)
         };
-        let places = start.sources.iter().enumerate();
-        let epochs = |source| self.config.epochs(source).filter(|_| !start.has_wrapped);
-        let sources = places.map(|(source, place)| open(source, &place.at, epochs(source)));
+        let sources = start.sources.iter().enumerate().map(|(source, place)| {
+            let epochs = self.config.epochs(source);
+            (open(source, &place.at, epochs.filter(|_| place.wrapped_after.is_none())), epochs)
+        });
         let mix = Mix::new(sources.collect::<Vec<_>>(), self.schedule.clone(), lane, lanes, start)
             .leaving_behind((0..start.sources.len()).map(|source| gauge.left_behind(lane, source).clone()));
         let mix = match pipeline.uneven {

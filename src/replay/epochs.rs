@@ -72,8 +72,9 @@ impl Replay {
             let mut lanes = Vec::new();
             for lane in cursor.known_lanes() {
                 let state = cursor.own(lane);
-                let most = self.config.epochs(source).filter(|_| !state.has_wrapped);
-                lanes.push(self.of_lane(lane, source, most, &state.sources[number]).await?);
+                let state = &state.sources[number];
+                let most = self.config.epochs(source).filter(|_| state.wrapped_after.is_none());
+                lanes.push(self.of_lane(lane, source, most, state).await?);
             }
             *epochs = Epochs::of_lanes(lanes.into_iter());
         }

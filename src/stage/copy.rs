@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn blocks_grow_from_the_first_row_on() {
         let turn = |number| {
-            let step = LaneStep::Row { source: 0, at: LaneCursor::after(number), has_wrapped: false };
+            let step = LaneStep::Row { source: 0, at: LaneCursor::after(number), wrapped_after: None };
             Ok(Turn { rows: Rows::One(row()), step, is_own: true })
         };
         let turns = stream::iter((0..64).map(turn));

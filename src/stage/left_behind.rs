@@ -25,7 +25,7 @@ impl Behind {
     pub(crate) fn counted(&self, lane: &LaneState, source: usize) -> Omitted {
         let mut counted = Omitted::default();
         let has_delivered_all = self.lane_rows.is_some_and(|rows| lane.rows >= rows && lane.skip == 0);
-        if has_delivered_all && !lane.has_wrapped {
+        if has_delivered_all && !lane.has_wrapped() {
             counted += self.left_out.clone();
             counted.all.skipped += self.skipped.saturating_sub(lane.sources[source].at.all_skipped());
         }

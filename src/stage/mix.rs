@@ -11,7 +11,7 @@ use futures::{Stream, StreamExt};
 
 use super::left_behind::LeftBehind;
 use super::turn::Turn;
-use crate::cursor::{LaneCursor, LaneState, LaneStep, SourceState, Tracked};
+use crate::cursor::{LaneCursor, LaneState, LaneStep, Tracked};
 use crate::document::Sequence;
 use crate::error::Result;
 
@@ -38,6 +38,11 @@ pub(crate) struct Mix<S> {
 struct Channel<S> {
     rows: S,
     is_open: bool,
+    /// How many epochs of it are the lane's own; all if `None`.
+    epochs: Option<u64>,
+    /// After how many epochs it began again, if it did. It is then read without end, and closed where the lane's own
+    /// epochs of it are behind its place.
+    wrapped_after: Option<u64>,
     /// How many rows came from this source.
     count: u64,
     at: LaneCursor,
@@ -48,12 +53,16 @@ impl<S> Mix<S>
 where
     S: Stream<Item = Result<Tracked<Sequence>>> + Unpin,
 {
-    /// Mixes `sources`, which were opened at the places of `start`, the state of lane `lane` of `lanes`.
+    /// Mixes `sources`, which were opened at the places of `start`, the state of lane `lane` of `lanes`: those that had
+    /// begun again without end. Each is given with how many epochs it has.
+    ///
+    /// A source that had begun again is read on at once if it has more epochs now than then, and otherwise once the lane
+    /// begins again.
     ///
     /// # Panics
     /// If there are not as many sources as in `start`.
     pub(crate) fn new(
-        sources: impl IntoIterator<Item = S>,
+        sources: impl IntoIterator<Item = (S, Option<u64>)>,
         schedule: Schedule,
         lane: usize,
         lanes: usize,
@@ -65,9 +74,13 @@ where
         let sources = sources.into_iter().zip(places);
         Self {
             sources: sources
-                .map(|(rows, place)| Channel {
+                .map(|((rows, epochs), place)| Channel {
                     rows,
-                    is_open: is_read(place, start),
+                    is_open: place
+                        .wrapped_after
+                        .is_none_or(|before| has_more(epochs, before.max(place.at.epoch))),
+                    epochs,
+                    wrapped_after: place.wrapped_after,
                     count: place.rows,
                     at: place.at,
                     left_behind: LeftBehind::default(),
@@ -77,7 +90,7 @@ where
             row: start.rows * lanes as u64 + lane as u64,
             stride: lanes as u64,
             reopen: None,
-            is_wrapped: start.has_wrapped,
+            is_wrapped: false,
             ended: false,
         }
     }
@@ -125,15 +138,16 @@ where
         for (number, source) in self.sources.iter_mut().enumerate().filter(|(_, source)| source.count > 0) {
             source.rows = reopen(number, &source.at);
             source.is_open = true;
+            source.wrapped_after = Some(source.epochs.unwrap_or(source.at.epoch));
         }
         self.is_wrapped = true;
         true
     }
 }
 
-/// Whether a lane reads a source. Once it has begun again, not one that gave nothing: it would give nothing forever.
-fn is_read(source: &SourceState, lane: &LaneState) -> bool {
-    !lane.has_wrapped || source.rows > 0
+/// Whether a source of so many epochs has one with this number.
+fn has_more(epochs: Option<u64>, epoch: u64) -> bool {
+    epochs.is_none_or(|epochs| epoch < epochs)
 }
 
 impl<S> Stream for Mix<S>
@@ -158,7 +172,11 @@ where
                     source.count += 1;
                     source.at = cursor;
                     this.row += this.stride;
-                    let step = LaneStep::Row { source: number, at: cursor, has_wrapped: this.is_wrapped };
+                    let wrapped_after = source.wrapped_after;
+                    if wrapped_after.is_some() && !this.is_wrapped {
+                        source.is_open = has_more(source.epochs, cursor.epoch);
+                    }
+                    let step = LaneStep::Row { source: number, at: cursor, wrapped_after };
                     return Poll::Ready(Some(Ok(Turn::new(
                         sequence.of_source(Some(number as u32)),
                         step,

@@ -101,7 +101,7 @@ impl From<Turn> for DealtTurn {
 impl From<Tracked<Sequence>> for DealtTurn {
     /// A turn of a lane of one source.
     fn from(Tracked { value, cursor }: Tracked<Sequence>) -> Self {
-        Turn::new(value, LaneStep::Row { source: 0, at: cursor, has_wrapped: false }, true).into()
+        Turn::new(value, LaneStep::Row { source: 0, at: cursor, wrapped_after: None }, true).into()
     }
 }
 

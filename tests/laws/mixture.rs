@@ -5,7 +5,8 @@ use std::path::Path;
 
 use futures::TryStreamExt;
 use millstream::config::{
-    ByteCount, Config, ExcludedDocument, MixtureChange, SampleConfig, SourceConfig, SourceKind, TokenizerKind,
+    ByteCount, Config, ExcludedDocument, MixtureChange, SampleConfig, SourceConfig, SourceKind,
+    TokenizerKind, Uneven,
 };
 use millstream::cursor::Event;
 use millstream::document::ColumnValue;
@@ -13,7 +14,7 @@ use millstream::prepare::prepare;
 use millstream::{Batch, Cursor, Error};
 use proptest::prelude::*;
 
-use crate::corpus::{all, block_on, configs, corpora, lines, mixed, open, reread, resumes};
+use crate::corpus::{all, block_on, configs, corpora, lines, mixed, open, ranks, reread, resumes};
 
 /// Sources `a`, `b` and so on, each a file of as many lines as it is given.
 fn sources(directory: &Path, counts: &[usize]) -> Config {
@@ -492,5 +493,67 @@ fn what_cannot_be_mixed_by_a_column_is_refused() {
     ] {
         let said = refused(source, mixture);
         assert!(said.contains(expected), "{said}");
+    }
+}
+
+/// A stream that `uneven = "wrap"` has ended goes on where its config then has more to read: from a last cursor in which
+/// lanes have begun again, with more epochs or with a source that is new.
+#[test]
+fn lanes_that_have_begun_again_go_on_where_there_is_more() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let part = |name: &str, counts: [usize; 4]| {
+        std::fs::create_dir_all(directory.path().join(name)).expect("a directory");
+        for (nth, count) in counts.into_iter().enumerate() {
+            let text: String = (0..count).map(|line| format!("line {line} of {name}/{nth}\n")).collect();
+            std::fs::write(directory.path().join(format!("{name}/{nth}.txt")), text).expect("a file");
+        }
+        let source = SourceConfig::text(format!("{}/{name}/*.txt", directory.path().display()));
+        SourceConfig { name: Some(name.to_owned()), split: Some(ByteCount::mib(64)), ..source }
+    };
+    // Whether so many documents of a source began, each of them at least so often.
+    let begin = |batches: &[Batch], name: &str, documents: usize, times: u64| {
+        let mut counts = BTreeMap::new();
+        let pieces = batches.iter().flat_map(|batch| batch.pieces().iter().map(move |piece| (batch, piece)));
+        for (batch, piece) in pieces.filter(|(_, piece)| piece.offset == 0) {
+            let path = batch.path(piece);
+            if path.parent().is_some_and(|parent| parent.ends_with(name)) {
+                *counts.entry((path.to_owned(), piece.position.byte)).or_insert(0) += 1;
+            }
+        }
+        counts.len() == documents && counts.into_values().min() >= Some(times)
+    };
+    for packing in ["concat", "best_fit", "pad"] {
+        let mut config = lines(directory.path(), 1);
+        config.sources = vec![part("old", [90, 3, 20, 41])];
+        config.pipeline.pack = serde_json::from_value(packing.into()).expect("a rule");
+        (config.pipeline.lanes, config.pipeline.uneven) = (4.into(), Uneven::Wrap);
+        let before = block_on(all(&config)).expect("no errors");
+        let end = before.last().expect("a batch").cursor();
+        assert!(begin(&before, "old", 154, 1), "{packing}");
+
+        let mut more = config.clone();
+        more.pipeline.epochs = Some(3);
+        let mut added = config.clone();
+        added.sources.push(part("new", [7, 120, 5, 30]));
+        (added.sources[0].weight, added.sources[1].weight) = (Some(1.0), Some(0.0));
+        let weights = BTreeMap::from(["old", "new"].map(|name| (name.to_owned(), 1.0)));
+        added.mixture.changes = vec![MixtureChange { batch: end.batch(), weights }];
+        for world in [1, 2] {
+            let read = |config: &Config| ranks(config, world, Some(end), usize::MAX).concat();
+            let batches = [before.clone(), read(&more)].concat();
+            assert!(begin(&batches, "old", 154, 3), "{packing}, {world}");
+            assert!(begin(&read(&added), "new", 162, 1), "{packing}, {world}");
+        }
+        // Every cursor of what follows resumes it.
+        for config in [more, added] {
+            let after = take(&config, Some(end), usize::MAX);
+            for (nth, batch) in after.iter().enumerate() {
+                assert_eq!(
+                    ids(&take(&config, Some(batch.cursor()), usize::MAX)),
+                    ids(&after[nth + 1..]),
+                    "{packing}"
+                );
+            }
+        }
     }
 }
