@@ -307,8 +307,14 @@ fn adapter(lora: &LoraConfig, base: &Path) -> Value {
         true => json!(lora.alpha as u64),
         false => json!(lora.alpha),
     };
+    // PEFT has the name of a repository on the Hub apart from its revision.
+    let base = base.display().to_string();
+    let (base, revision) = match base.strip_prefix("hf://") {
+        Some(name) => name.split_once('@').map_or((name, None), |(name, revision)| (name, Some(revision))),
+        None => (&*base, None),
+    };
     json!({
-        "base_model_name_or_path": base.display().to_string(),
+        "base_model_name_or_path": base,
         "bias": "none",
         "fan_in_fan_out": false,
         "inference_mode": true,
@@ -316,6 +322,7 @@ fn adapter(lora: &LoraConfig, base: &Path) -> Value {
         "lora_dropout": lora.dropout,
         "peft_type": "LORA",
         "r": lora.rank,
+        "revision": revision,
         "target_modules": targets,
         "task_type": "CAUSAL_LM",
     })
@@ -323,4 +330,25 @@ fn adapter(lora: &LoraConfig, base: &Path) -> Value {
 
 fn pretty(json: &Value) -> String {
     format!("{json:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_adapter_names_a_base_on_the_hub_as_peft_loads_it() {
+        let names = [
+            ("hf://me/tiny", "me/tiny", json!(null)),
+            ("hf://me/tiny@v1", "me/tiny", json!("v1")),
+            ("models/tiny@v1", "models/tiny@v1", json!(null)),
+        ];
+        for (init, name, revision) in names {
+            let written = adapter(&LoraConfig::default(), Path::new(init));
+            assert_eq!(
+                (&written["base_model_name_or_path"], &written["revision"]),
+                (&json!(name), &revision)
+            );
+        }
+    }
 }
