@@ -121,7 +121,8 @@ impl Observer for Reporter {
     fn on_step(&mut self, report: &StepReport) {
         let StepReport { step, loss, rates, verdict, .. } = report;
         self.telemetry.metrics.training(|training| training.step(report));
-        let progress = self.progress.get_or_insert_with(|| Progress::new(self.steps, step - 1)).clone();
+        // Its time begins behind the first step.
+        let progress = self.progress.get_or_insert_with(|| Progress::new(self.steps, *step)).clone();
         if report.logged {
             let rate = format!("{:.0} tokens/s", rates.tokens_per_second);
             let speed = rates
