@@ -27,8 +27,8 @@ pub fn fill_loader(values: &Value, sections: fn() -> Vec<Section>) -> Result<Con
     fill::<Config>(&values, sections)?.with_sources_by_value()
 }
 
-/// Refuses sources without a kind whose files are named as another than the default: they would be read as plain text,
-/// with all of their quotes and keys.
+/// Refuses a source without a kind if one of its paths ends like files of another format: they would be read as plain
+/// text, with all of their quotes and keys.
 fn check_kinds(values: &Value) -> Result<()> {
     let sources = values["source"].as_array().into_iter().flatten();
     for (index, source) in sources.enumerate().filter(|(_, source)| source["kind"].is_null()) {

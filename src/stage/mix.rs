@@ -40,8 +40,7 @@ struct Channel<S> {
     is_open: bool,
     /// How many epochs of it are the lane's own; all if `None`.
     epochs: Option<u64>,
-    /// After how many epochs it began again, if it did. It is then read without end, and closed where the lane's own
-    /// epochs of it are behind its place.
+    /// After how many epochs it began again, if it did. From then on it is read without a bound.
     wrapped_after: Option<u64>,
     /// How many rows came from this source.
     count: u64,
@@ -53,11 +52,9 @@ impl<S> Mix<S>
 where
     S: Stream<Item = Result<Tracked<Sequence>>> + Unpin,
 {
-    /// Mixes `sources`, which were opened at the places of `start`, the state of lane `lane` of `lanes`: those that had
-    /// begun again without end. Each is given with how many epochs it has.
-    ///
-    /// A source that had begun again is read on at once if it has more epochs now than then, and otherwise once the lane
-    /// begins again.
+    /// Mixes `sources`, each with the number of its epochs. They were opened at the places of `start`, the state of lane
+    /// `lane` of `lanes`. A source that had begun again was opened without a bound: it is read at once if it has more epochs
+    /// now than it had then, and otherwise after the lane has begun again.
     ///
     /// # Panics
     /// If there are not as many sources as in `start`.
@@ -173,6 +170,7 @@ where
                     source.at = cursor;
                     this.row += this.stride;
                     let wrapped_after = source.wrapped_after;
+                    // It was opened without a bound, so its own epochs are ended here.
                     if wrapped_after.is_some() && !this.is_wrapped {
                         source.is_open = has_more(source.epochs, cursor.epoch);
                     }

@@ -162,7 +162,7 @@ pub(super) async fn run(args: LedgerArgs, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads the batches of a config: all of them, if there is no limit.
+/// Reads all batches of a config, or at most `limit` of them.
 async fn read(config: &Config, limit: Option<u64>) -> Result<(Ledger, Reached), Failure> {
     if limit.is_none() && !is_finite(config) {
         let problem = "this stream has no end; say how many batches to read, or set pipeline.epochs";
