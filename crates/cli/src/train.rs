@@ -78,8 +78,10 @@ impl TrainArgs {
 
     /// Joins the processes that train together, as many as the config and the environment say.
     fn join(&self, given: Option<&Result<RunConfig>>) -> Result<Peers> {
-        let of_run =
-            |run: &PathBuf| RunDirectory::open(run)?.config(self.settings.all()).map(|run| run.data.pipeline);
+        let of_run = |run: &PathBuf| -> millstream::Result<_> {
+            let config = RunDirectory::open(run)?.config_to_resume(u64::MAX, self.settings.all())?;
+            Ok(config.data.pipeline)
+        };
         let pipeline = match (given, &self.resume) {
             (Some(Ok(config)), _) => Some(config.data.pipeline.clone()),
             (None, Some(run)) => of_run(run).ok(),
@@ -108,7 +110,7 @@ impl TrainArgs {
         }
         let config = match &self.config {
             Some(path) => directory.load(path, settings)?,
-            None => directory.config_at(checkpoint.state().step, settings)?,
+            None => directory.config_to_resume(checkpoint.state().step, settings)?,
         };
         millstream_train::ready(&config)?;
         Ok((resumed, config))

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::checkpoint::{Checkpoint, folder};
 use crate::config::{ModelConfig, RunConfig};
 use crate::file_names::{
-    CHAT, CHECKPOINTS, CONFIG, CONFIG_COPY, FILES, INIT, METRICS, SAMPLES, SETTINGS, SKIPPED, TENSORBOARD,
+    CHAT, CHECKPOINTS, CONFIG, FILES, FIRST_CONFIG, INIT, METRICS, SAMPLES, SETTINGS, SKIPPED, TENSORBOARD,
     TOKENIZER, UNUSED,
 };
 use crate::model::Gpt;
@@ -79,9 +79,9 @@ impl RunDirectory {
         pretrained::copy_chat_files(kept, config.data.sources.iter().any(is_chat), &run.root)?;
         run.copy_chat_template(config)?;
         pretrained::copy_origin(config.train.init.as_deref(), &run.init())?;
-        let toml = toml::to_string_pretty(config).map_err(|e| Error::config(CONFIG, e.to_string()))?;
+        let toml = toml_of(config)?;
         write_atomically(&run.root.join(CONFIG), toml.as_bytes())?;
-        write_atomically(&run.root.join(CONFIG_COPY), toml.as_bytes())?;
+        write_atomically(&run.root.join(FIRST_CONFIG), toml.as_bytes())?;
         // Those of a run that ended before its first checkpoint.
         pretrained::replace_file(&run.settings(), None)?;
         Ok(run)
@@ -187,8 +187,9 @@ impl RunDirectory {
         Ok((directory, checkpoint))
     }
 
-    /// Loads the run's config with the settings of its last resume, and applies each `key=value` on top. `train.out`
-    /// and, if the run keeps its tokenizer, `tokenizer.path` point into this directory, even if it was moved.
+    /// Loads the config that the run last trained with, and applies each `key=value` on top. Edits of `config.toml` since
+    /// then do not count. `train.out` and, if the run keeps its tokenizer, `tokenizer.path` point into this directory, even
+    /// if it was moved.
     ///
     /// # Errors
     /// As [`RunConfig::load_with`]; [`Error::Config`] for a setting that names another directory, or a tokenizer other
@@ -202,16 +203,30 @@ impl RunDirectory {
     /// # Errors
     /// As [`config`](Self::config).
     pub fn config_at(&self, step: u64, settings: &[String]) -> Result<RunConfig> {
-        let resumed = ResumeSettings::load(self.settings())?.in_force(step);
-        self.config_with(resumed.into_iter().map(|(_, setting)| setting).collect(), settings)
+        self.config_with(self.set_by(step)?, settings)
     }
 
-    /// The run's config with the settings that it was `resumed` with and others on top.
+    /// The config to resume the checkpoint of `step` with: [`config_at`](Self::config_at), with the edits of `config.toml`
+    /// under the settings.
+    ///
+    /// # Errors
+    /// As [`config`](Self::config).
+    pub fn config_to_resume(&self, step: u64, settings: &[String]) -> Result<RunConfig> {
+        self.config_at(step, &[self.edits()?.as_slice(), settings].concat())
+    }
+
+    /// The settings that the run had when it continued from the checkpoint of `step`.
+    fn set_by(&self, step: u64) -> Result<Vec<String>> {
+        let resumed = ResumeSettings::load(self.settings())?.in_force(step);
+        Ok(resumed.into_iter().map(|(_, setting)| setting).collect())
+    }
+
+    /// The run's first config with the settings that it was `resumed` with and others on top.
     fn config_with(&self, resumed: Vec<String>, settings: &[String]) -> Result<RunConfig> {
         let mut all = resumed;
-        let before = RunConfig::load_with(self.config_path(), &all)?;
+        let before = self.first_config(&all)?;
         all.extend_from_slice(settings);
-        let config = RunConfig::load_with(self.config_path(), &all)?;
+        let config = self.first_config(&all)?;
         self.refuse_another_tokenizer(&before, &config)?;
         self.refuse_another_out(&config, settings)?;
         Ok(self.adapt(config))
@@ -269,10 +284,7 @@ impl RunDirectory {
 
     /// The configs of the run, as TOML, each with the first step that it holds for.
     fn configs(&self) -> Result<Vec<(u64, String)>> {
-        let toml = |SessionConfig { step, config, .. }| {
-            let toml = toml::to_string_pretty(&config);
-            Ok((step + 1, toml.map_err(|e| Error::config(CONFIG, e.to_string()))?))
-        };
+        let toml = |SessionConfig { step, config, .. }| Ok((step + 1, toml_of(&config)?));
         self.sessions()?.into_iter().map(toml).collect()
     }
 
@@ -284,35 +296,33 @@ impl RunDirectory {
         Ok(last_ones(earlier, seen, |(_, setting)| key_of(setting)))
     }
 
-    /// Saves the changes of `config` from `step` and `batch` on, so that later resumes have them too; and the edits of the
-    /// run's `config.toml`.
+    /// Saves the changes of `config` from `step` and `batch` on, so that later resumes have them too, and brings
+    /// `config.toml` up to date.
     pub(super) fn save_settings(&self, step: u64, batch: u64, config: &RunConfig) -> Result<()> {
-        let mut changed = self.edits()?;
-        changed.extend(differences(&self.config_at(step, &[])?, &self.adapt(config.clone()))?);
-        ResumeSettings::load(self.settings())?.set_from(step, batch, changed)?;
-        let text = self.read(CONFIG)?;
-        if self.read(CONFIG_COPY).ok().as_ref() != Some(&text) {
-            write_atomically(&self.root.join(CONFIG_COPY), text.as_bytes())?;
+        let changed = differences(&self.config_at(step, &[])?, &self.adapt(config.clone()))?;
+        let now = self.first_config(&[self.set_by(step)?, changed.clone()].concat())?;
+        // First: a kill between the two leaves the changes as edits, which the next resume takes up.
+        if !differences(&RunConfig::load(self.config_path())?, &now)?.is_empty() {
+            write_atomically(&self.config_path(), toml_of(&now)?.as_bytes())?;
         }
-        Ok(())
+        ResumeSettings::load(self.settings())?.set_from(step, batch, changed)
     }
 
-    /// The edits of the run's `config.toml` since the run last read it. Unknown without its copy, or if this version
-    /// cannot read the copy.
-    pub(super) fn edits(&self) -> Result<Vec<String>> {
-        let text = self.read(CONFIG)?;
-        match self.read(CONFIG_COPY) {
-            Ok(copy) if copy != text => match RunConfig::from_toml(&copy) {
-                Ok(before) => differences(&before, &RunConfig::from_toml(&text)?),
-                Err(_) => Ok(Vec::new()),
-            },
-            _ => Ok(Vec::new()),
-        }
+    /// The edits of `config.toml` since the run last trained.
+    fn edits(&self) -> Result<Vec<String>> {
+        differences(&self.first_config(&self.set_by(u64::MAX)?)?, &RunConfig::load(self.config_path())?)
     }
 
-    fn read(&self, name: &str) -> Result<String> {
-        let path = self.root.join(name);
-        std::fs::read_to_string(&path).map_err(|e| Error::io(path, "read", e))
+    /// The edits of `config.toml` that a resume from `step` with `config` takes up.
+    pub(super) fn edits_in_force(&self, step: u64, config: &RunConfig) -> Result<Vec<String>> {
+        let changed = differences(&self.config_to_resume(step, &[])?, &self.adapt(config.clone()))?;
+        let is_changed = |edit: &String| changed.iter().any(|setting| key_of(setting) == key_of(edit));
+        Ok(self.edits()?.into_iter().filter(|edit| !is_changed(edit)).collect())
+    }
+
+    /// The config that the run began with, and settings on top.
+    fn first_config(&self, settings: &[String]) -> Result<RunConfig> {
+        RunConfig::load_with(self.root.join(FIRST_CONFIG), settings)
     }
 
     /// Loads another config for this run, with each `key=value` on top, as [`adapt`](Self::adapt) does. With
@@ -326,7 +336,7 @@ impl RunDirectory {
         if config.train.init.is_none() {
             return Ok(self.adapt(config));
         }
-        let model = RunConfig::load(self.config_path())?.model;
+        let model = self.first_config(&[])?.model;
         let config = RunConfig::load_over(path, settings, &RunConfig::default().with_model(model))?;
         Ok(self.adapt(config))
     }
@@ -337,7 +347,7 @@ impl RunDirectory {
         config.train.out = self.root.clone();
         if config.train.init.is_some()
             && config.model == ModelConfig::default()
-            && let Ok(began) = RunConfig::load(self.config_path())
+            && let Ok(began) = self.first_config(&[])
         {
             config.model = began.model;
         }
@@ -488,6 +498,10 @@ impl RunDirectory {
     pub fn tokenizer(&self) -> PathBuf {
         self.root.join(TOKENIZER)
     }
+}
+
+fn toml_of(config: &RunConfig) -> Result<String> {
+    toml::to_string_pretty(config).map_err(|e| Error::config(CONFIG, e.to_string()))
 }
 
 /// The key that a setting sets.

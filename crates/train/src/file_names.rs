@@ -1,9 +1,9 @@
 //! The names of a run directory's files.
 
-/// The config that the run began with.
+/// The config that the run has now. Users may edit it.
 pub(super) const CONFIG: &str = "config.toml";
-/// A copy of that file, which shows whether a user has edited it.
-pub(super) const CONFIG_COPY: &str = ".config.toml";
+/// The config that the run began with.
+pub(super) const FIRST_CONFIG: &str = ".config.toml";
 /// The settings that it was resumed with.
 pub(super) const SETTINGS: &str = "settings.jsonl";
 /// The tokenizer, if the run keeps one.

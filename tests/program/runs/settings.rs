@@ -78,10 +78,38 @@ fn what_is_written_into_the_runs_own_config_is_told_and_noted() {
     assert!(said.contains("with train.steps=25, which was written into the run's config.toml"), "{said}");
     assert_eq!(project.losses("run").len(), 25);
     let settings = std::fs::read_to_string(project.path("run/settings.jsonl")).expect("settings");
-    assert_eq!(settings, "{\"step\":20,\"batch\":20,\"set\":[\"train.steps=25\",\"train.keep=9\"]}\n");
+    assert_eq!(settings, "{\"step\":20,\"batch\":20,\"set\":[\"train.keep=9\",\"train.steps=25\"]}\n");
     // It is told once.
     let said = project.succeed(&["train", "--resume", "run", "--set", "train.steps=26"]);
     assert!(!said.contains("written into"), "{said}");
+}
+
+#[test]
+fn an_edit_of_the_runs_own_config_holds_from_its_resume_on() {
+    let project = Project::trained();
+    let edit = |from: &str, to: &str| {
+        let path = project.path("run/config.toml");
+        let config = std::fs::read_to_string(&path).expect("a config");
+        assert!(config.contains(from), "the file has what the run has now: {config}");
+        std::fs::write(&path, config.replace(from, to)).expect("written");
+    };
+    project.succeed(&["train", "--resume", "run", "--set", "train.steps=22", "--set", "train.keep=8"]);
+    // It wins over what was set before, and a setting over it.
+    edit("\nsteps = 22\n", "\nsteps = 24\n");
+    edit("\nkeep = 8\n", "\nkeep = 7\n");
+    let said = project.succeed(&["train", "--resume", "run", "--set", "train.keep=9"]);
+    assert!(
+        said.contains("with train.steps=24, which was written") && !said.contains("train.keep="),
+        "{said}"
+    );
+    assert_eq!(project.losses("run").len(), 24);
+    // A step before it has the settings of then.
+    let said = project.succeed(&["train", "--resume", "run", "--at", "20"]);
+    assert!(said.contains("with train.keep=8, set at step 20") && !said.contains("written"), "{said}");
+    assert_eq!(project.losses("run").len(), 22);
+    edit("\nkeep = 8\n", "\nkeep = 8\nno_such_key = 1\n");
+    let said = project.fail(&["train", "--resume", "run"]);
+    assert!(said.contains("run/config.toml") && said.contains("no_such_key"), "{said}");
 }
 
 #[test]

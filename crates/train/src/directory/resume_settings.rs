@@ -1,6 +1,6 @@
 //! Keeps the settings that a run was resumed with, each with its first step.
 //!
-//! The run's `config.toml` stays as the run began. A line of `settings.jsonl` has the changes of a resume, as `--set`
+//! The run's `.config.toml` stays as the run began. A line of `settings.jsonl` has the changes of a resume, as `--set`
 //! takes them: `{"step":1000,"batch":1003,"set":["train.steps=3000"]}`. Going back before a step drops its settings.
 
 use std::path::{Path, PathBuf};

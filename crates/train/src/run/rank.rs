@@ -148,10 +148,11 @@ impl Rank {
         let own = self.own(config);
         let trainer = Trainer::resume(&own, &*self.tokenizer, checkpoint)?;
         observer.on_message(&format!("resuming from {}", checkpoint.path().display()));
-        for setting in directory.edits()? {
-            observer.on_message(&format!("  with {setting}, which was written into the run's config.toml"));
+        let step = checkpoint.state().step;
+        for edit in directory.edits_in_force(step, config)? {
+            observer.on_message(&format!("  with {edit}, which was written into the run's config.toml"));
         }
-        for (step, setting) in directory.settings_in_force(checkpoint.state().step, config)? {
+        for (step, setting) in directory.settings_in_force(step, config)? {
             observer.on_message(&format!("  with {setting}, set at step {step}"));
         }
         let mut builder = Loader::builder(&own.data).with_tokenizer(self.tokenizer.clone());
