@@ -101,6 +101,15 @@ impl Conversation {
         REASONING.into_iter().chain(["tool_calls"]).find(has)
     }
 
+    /// The same conversation, whose message has neither reasoning nor calls.
+    pub(super) fn with_content_alone(&self, message: usize) -> Self {
+        let mut alone = self.clone();
+        if let Json::Object(entries) = &mut alone.messages[message] {
+            entries.retain(|(key, _)| !REASONING.iter().chain(&["tool_calls"]).any(|name| key == name));
+        }
+        alone
+    }
+
     /// The strings of a message's content.
     pub(super) fn texts(&self, message: usize) -> impl Iterator<Item = &str> {
         let content = self.messages[message].get("content");

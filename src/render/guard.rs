@@ -158,9 +158,10 @@ impl Said {
         text: &str,
         render: &dyn Fn(&Conversation) -> Result<String, RenderError>,
     ) -> bool {
+        let is_same = |other: &Conversation| render(other).is_ok_and(|other| other == text);
         conversation.beside_content(self.message).is_some()
-            || render(&conversation.with(|number| number != self.message))
-                .is_ok_and(|without| without == text)
+            && !is_same(&conversation.with_content_alone(self.message))
+            || is_same(&conversation.with(|number| number != self.message))
     }
 
     /// Its words; `None` if there are none.

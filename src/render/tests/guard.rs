@@ -94,6 +94,15 @@ fn an_answer_that_the_template_leaves_out_teaches_no_end() {
     let without = |what: &str| Given::new(&CHATML.replace("m.content", what));
     let error = refused(&without("(m.content if not m.content.startswith('four') else '')"), &two);
     assert!(error.what.starts_with("message 4 is to be learned from, and the template leaves"), "{error:?}");
+    // Beside it stands reasoning, which the template leaves out too, or a call, which it writes in its place.
+    let mut reasoned = two;
+    reasoned["messages"][3]["reasoning_content"] = "because".into();
+    let alone = refused(&without("(m.content if not m.content.startswith('four') else '')"), &reasoned);
+    assert!(alone.what.starts_with("message 4 is to be learned from, and the template leaves"), "{alone:?}");
+    reasoned["messages"][3]["tool_calls"] = call(&["weather"])["tool_calls"].take();
+    let called = without("(m.tool_calls[0].function.name if m.tool_calls else m.content)");
+    assert_eq!(learned(&rendered(&called.renderer(), &reasoned)), ["two<|im_end|>", "weather<|im_end|>"]);
+    let two = chat(&[("u", "1"), ("a", "two"), ("u", "3"), ("a", "four")]);
     // A template may leave out all of a message, or what stands before the answer.
     let last = Given::new(&CHATML.replace("in messages", "in messages[-2:]"));
     assert_eq!(learned(&rendered(&last.renderer(), &two)), ["four<|im_end|>"]);
