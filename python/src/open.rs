@@ -1,5 +1,6 @@
 //! Opening a loader from Python's arguments, and ending what is open when Python ends.
 
+use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use millstream::loader::LoaderBuilder;
 use millstream::stage::StageExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use tempfile::TempDir;
 
 use super::batch::Ready;
@@ -96,12 +98,13 @@ pub(crate) fn open(
     // Removed when the loader is open.
     let mut kept = None;
     let made: Option<Arc<dyn millstream::tokenizer::Tokenizer>> = match &tokenizer {
-        Some(json) if json.is_instance_of::<pyo3::types::PyString>() => {
+        Some(files) if files.is_instance_of::<PyDict>() => {
             let directory = TempDir::with_prefix("millstream-")
                 .map_err(|e| refused("io", format!("cannot make a temporary directory: {e}")))?;
-            let path = directory.path().join("tokenizer.json");
-            std::fs::write(&path, json.extract::<&str>()?)?;
-            given.tokenizer = given.tokenizer.with_json(path);
+            for (name, text) in files.extract::<HashMap<String, String>>()? {
+                std::fs::write(directory.path().join(name), text)?;
+            }
+            given.tokenizer = given.tokenizer.with_json(directory.path().join("tokenizer.json"));
             kept = Some(directory);
             None
         }

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import millstream
@@ -52,6 +53,39 @@ def test_a_tokenizer_object_gives_the_ids_of_its_file(config: dict[str, Any], tr
     cursor = next(iter(loader(config, fast))).cursor
     fast(TEXTS[:2], padding=True, truncation=True, max_length=8)
     assert digests(loader(config, fast, cursor)) == expected[1:]
+
+
+def test_a_transformers_tokenizer_brings_its_template_and_tokens(trained: Any) -> None:
+    transformers = pytest.importorskip("transformers")
+    fast = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=trained, bos_token="<s>", eos_token=tokenizers.AddedToken("<|endoftext|>", special=True)
+    )
+    answers = "{% for m in messages %}{% generation %}{{ m.content + eos_token }}{% endgeneration %}{% endfor %}"
+    conversations = [[{"role": "assistant", "content": text}] for text in TEXTS]
+    pipeline = {"seq_len": 64, "batch_size": 4, "pack": "pad", "epochs": 1}
+
+    def ours(cursor: Any = None, **chat: str) -> Any:
+        records = ({"messages": messages} for messages in conversations)
+        source, config = {"task": "chat", "chat": chat}, {"pipeline": pipeline}
+        return millstream.Loader.from_texts(records, source=source, config=config, tokenizer=fast, cursor=cursor)
+
+    def rendered(messages: list[dict[str, str]], name: str | None) -> list[int]:
+        text = fast.apply_chat_template(messages, tokenize=False, chat_template=name)
+        return list(fast.encode(text, add_special_tokens=False))
+
+    cursors = []
+    default = "{{ bos_token }}" + answers
+    for template, name in ((default, None), ({"default": default, "b": answers}, "b")):
+        fast.chat_template = template
+        batches = list(ours(**({"template_name": name} if name else {})))
+        rows = sorted(row.tolist() for batch in batches for row in np.asarray(batch.ids) if row.any())
+        theirs = sorted(rendered(messages, name) for messages in conversations)
+        assert len(rows) == len(theirs) and all(row[: len(ids)] == ids for row, ids in zip(rows, theirs))
+        cursors.append(batches[0].cursor)
+    # Another template gives other ids.
+    assert next(iter(ours(cursors[0])))
+    with pytest.raises(millstream.FingerprintError, match=r"chat\.template"):
+        next(iter(ours(cursors[1])))
 
 
 def test_a_tokenizer_object_and_its_file_resume_each_other(config: dict[str, Any], trained: Any, tmp_path: Path) -> None:

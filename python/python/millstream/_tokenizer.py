@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from ._millstream import ranks_to_json
+
+_FILE = "tokenizer.json"
 
 MOST_IDS = 2**31 - 1
 
@@ -39,8 +42,8 @@ class Called:
         return hashlib.blake2b(repr(ids).encode(), digest_size=8).hexdigest()
 
 
-def converted(tokenizer: Any) -> str | Called:
-    """The text of the `tokenizer.json` that gives the same ids, or the function that makes them."""
+def converted(tokenizer: Any) -> dict[str, str] | Called:
+    """The texts of the files of a tokenizer that gives the same ids, by their names, or the function that makes them."""
     # A transformers tokenizer holds one of the package tokenizers.
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if hasattr(backend, "to_str") and hasattr(backend, "get_vocab"):
@@ -48,9 +51,10 @@ def converted(tokenizer: Any) -> str | Called:
         copy = type(backend).from_str(backend.to_str())
         copy.no_truncation()
         copy.no_padding()
-        return str(copy.to_str(pretty=True))
+        files = {_FILE: str(copy.to_str(pretty=True))}
+        return files if backend is tokenizer else {**files, "tokenizer_config.json": _config(tokenizer)}
     if hasattr(tokenizer, "_mergeable_ranks") and hasattr(tokenizer, "_pat_str"):
-        return _of_tiktoken(tokenizer)
+        return {_FILE: _of_tiktoken(tokenizer)}
     if hasattr(tokenizer, "backend_tokenizer") or hasattr(tokenizer, "convert_tokens_to_ids"):
         raise TypeError(
             f"{type(tokenizer).__name__} is a slow tokenizer of transformers; load it with use_fast=True, or pass its "
@@ -69,6 +73,12 @@ def converted(tokenizer: Any) -> str | Called:
         f"a tokenizer is a path, a dict of [tokenizer], a tokenizers.Tokenizer, a fast tokenizer of transformers, a "
         f"tiktoken.Encoding or a function from a text to its ids, not {type(tokenizer).__name__}"
     )
+
+
+def _config(tokenizer: Any) -> str:
+    """What chat templates need of a transformers tokenizer: the templates, and the special tokens by their names."""
+    tokens = {name: token for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)}
+    return json.dumps({**tokens, "chat_template": getattr(tokenizer, "chat_template", None)})
 
 
 def _of_tiktoken(encoding: Any) -> str:
