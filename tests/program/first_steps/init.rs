@@ -211,6 +211,26 @@ fn conversations_and_completions() {
 }
 
 #[test]
+fn the_end_of_text_is_the_models_own() {
+    let directory = workplace();
+    let model = directory.path().join("model");
+    fs::create_dir(&model).expect("a directory");
+    let file = model.join("tokenizer.json");
+    let added = r#"[{"id": 0, "content": "<|endoftext|>"}, {"id": 1, "content": "<|im_end|>"}]"#;
+    fs::write(&file, format!(r#"{{"model": {{}}, "added_tokens": {added}}}"#)).expect("a file");
+    fs::write(directory.path().join("a.txt"), "a line\n".repeat(300)).expect("a file");
+    let eos = |force: &[&str]| {
+        let arguments = [&["init", "a.txt", "--tokenizer", "model/tokenizer.json"], force].concat();
+        text(directory.path(), &arguments);
+        Config::load(directory.path().join("millstream.toml")).expect("a config").tokenizer.eos
+    };
+    assert_eq!(eos(&[]).as_deref(), Some("<|endoftext|>"));
+    let settings = r#"{"eos_token": "<|im_end|>", "chat_template": "{{ eos_token }}"}"#;
+    fs::write(model.join("tokenizer_config.json"), settings).expect("a file");
+    assert_eq!(eos(&["--force"]).as_deref(), Some("<|im_end|>"));
+}
+
+#[test]
 fn pairs_of_other_names_are_completions() {
     for (record, fields) in [
         (r#"{"query": "1 + 1 = ", "response": "2"}"#, r#"{ prompt = "query", completion = "response" }"#),

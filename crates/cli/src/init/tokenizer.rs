@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::InitArgs;
 use super::part::Part;
 use millstream::config::{ByteCount, LearnConfig, SourceKind, TokenizerConfig};
+use millstream::render::ChatTemplate;
 use millstream::tokenizer::END_OF_TEXT;
 use millstream::{Error, Result, bounded};
 
@@ -39,7 +40,7 @@ pub(super) fn choose(args: &InitArgs, parts: &[Part], text: u64) -> Result<Token
     Ok(own.unwrap_or_else(TokenizerConfig::bytes).with_eos(END_OF_TEXT))
 }
 
-/// The token of a tokenizer's file for the end of a document, if it has a usual one.
+/// The token of a tokenizer's file for the end of a document: the one that its model names, or a usual one.
 fn usual_end(path: &Path) -> Result<Option<String>> {
     let text = bounded::read_any(&millstream::local(path)?, MOST);
     let text = text.map_err(|e| Error::io(path, "read the tokenizer", e))?;
@@ -56,7 +57,15 @@ fn usual_end(path: &Path) -> Result<Option<String>> {
     }
     let added = tokenizer["added_tokens"].as_array().into_iter().flatten();
     let names: Vec<&str> = added.filter_map(|token| token["content"].as_str()).collect();
-    Ok(ENDS.into_iter().find(|end| names.contains(end)).map(str::to_owned))
+    let own = of_model(path)?.filter(|end| names.contains(&&**end));
+    Ok(own.or_else(|| ENDS.into_iter().find(|end| names.contains(end)).map(str::to_owned)))
+}
+
+/// The end of text of the model whose chat template lies beside a tokenizer, if it names one.
+fn of_model(tokenizer: &Path) -> Result<Option<String>> {
+    let template = ChatTemplate::beside(&TokenizerConfig::file(tokenizer), None)?;
+    let tokens = template.as_ref().map(ChatTemplate::tokens).unwrap_or_default();
+    Ok(tokens.iter().find(|(name, _)| name == "eos_token").map(|(_, token)| token.clone()))
 }
 
 /// How to learn a tokenizer from a corpus of so many bytes; `None` if bytes are better.
