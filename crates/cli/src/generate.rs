@@ -12,7 +12,7 @@ use super::settings::Settings;
 use super::words::today;
 use super::{STANDARD_OUTPUT_NAME, print_json, print_line, progress};
 use millstream::render::ChatTemplate;
-use millstream::tokenizer::Tokenizer;
+use millstream::tokenizer::{Encoder, Tokenizer};
 use millstream::{Config, Error, Result};
 use millstream_train::model::Gpt;
 use millstream_train::{Pretrained, RunConfig, RunDirectory, Sampling, generate};
@@ -164,7 +164,16 @@ pub(super) async fn open_of_run(config: &Config) -> Result<Arc<dyn Tokenizer>> {
 /// Opens a config's tokenizer without its corpus, which may be gone.
 pub(super) async fn open_alone(config: &Config) -> Result<Arc<dyn Tokenizer>> {
     let alone = Config { tokenizer: config.tokenizer.clone(), ..Config::default() };
-    millstream::loader::open_tokenizer(&alone).await
+    let tokenizer = millstream::loader::open_tokenizer(&alone).await?;
+    // It must know the tokens that the config names.
+    let mut encoder = Encoder::new(tokenizer.clone());
+    if let Some(bos) = &config.tokenizer.bos {
+        encoder = encoder.with_bos(bos)?;
+    }
+    if let Some(eos) = &config.tokenizer.eos {
+        encoder.with_eos(eos)?;
+    }
+    Ok(tokenizer)
 }
 
 pub(super) async fn run(args: GenerateArgs, json: bool) -> Result<(), Failure> {

@@ -168,6 +168,17 @@ fn the_result_is_of_the_last_step() {
 }
 
 #[test]
+fn a_token_that_the_tokenizer_lacks_and_a_prompt_beyond_a_row_are_told() {
+    let project = Project::trained();
+    for command in [&["generate", "run", "file"][..], &["model", "export", "run", "--output", "model"]] {
+        let said = project.fail(&[command, &["--set", "tokenizer.eos=<|no_such|>"]].concat());
+        assert!(said.contains("tokenizer.eos") && said.contains("<|no_such|>"), "{said}");
+    }
+    let said = project.succeed(&["generate", "run", &"file ".repeat(1000), "--tokens", "2"]);
+    assert!(said.contains("the prompt has 5000 ids") && said.contains("it continues the last"), "{said}");
+}
+
+#[test]
 fn nothing_is_done_every_zero_steps() {
     let project = Project::new();
     let never = ["log_every", "validate_every", "checkpoint_every", "trail_every"]

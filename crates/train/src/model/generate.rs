@@ -153,6 +153,13 @@ fn continued(
     sampling.validate()?;
     let device = model.embedding.val().device();
     let length = model.seq_len();
+    let last = length.div_ceil(2);
+    if ids.len() >= length {
+        let has = ids.len();
+        tracing::warn!(
+            "the prompt has {has} ids, and the model sees {length} at once: it continues the last {last} of them"
+        );
+    }
     let mut random = Uniform::new(sampling.seed);
     let mut pieces = Pieces::new(ids.len(), context);
     let mut text = String::new();
@@ -166,7 +173,7 @@ fn continued(
             cache = KeyValues::default();
         }
         let unread = match cache.is_empty() {
-            true if ids.len() >= length => &ids[ids.len() - length.div_ceil(2)..],
+            true if ids.len() >= length => &ids[ids.len() - last..],
             true => &ids[..],
             false => &ids[ids.len() - 1..],
         };
