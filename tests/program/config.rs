@@ -112,7 +112,7 @@ fn settings_go_over_the_file() {
     assert_eq!(config.data.sources[0].on_error, OnError::Skip(3));
     assert_eq!(config.data.sources[0].paths, ["x", "y"]);
     assert_eq!(config.train.prompt, "pub fn =");
-    assert_eq!(config.train.lr, 1e-2);
+    assert_eq!(config.train.lr, Some(1e-2));
     let text = text.replace("on_error = { skip = 100 }\n", "on_error = \"fail\"\n");
     assert_eq!(
         load("c.toml", &text, &settings).expect("it loads").data.sources[0].on_error,
@@ -205,12 +205,12 @@ fn mistakes_are_named_with_what_to_do() {
 fn numbers_are_read_as_they_are_written() {
     let settings = ["seed=18446744073709551615", "train.lr=0.30000000000000004", "train.clip=3"];
     let config = load("c.toml", TOML, &settings).expect("it loads");
-    assert_eq!((config.data.seed, config.train.lr, config.train.clip), (u64::MAX, 0.1 + 0.2, 3.0));
+    assert_eq!((config.data.seed, config.train.lr, config.train.clip), (u64::MAX, Some(0.1 + 0.2), 3.0));
     assert_eq!(config.with_settings(&[]).expect("a config"), config);
     // Read in haste, this one would be off by a bit.
     let json = r#"{ "seed": 18446744073709551615, "train": { "lr": 0.9536900000080095 } }"#;
     let config = load("c.json", json, &[]).expect("it loads");
-    assert_eq!((config.data.seed, config.train.lr), (u64::MAX, 0.9536900000080095));
+    assert_eq!((config.data.seed, config.train.lr), (u64::MAX, Some(0.9536900000080095)));
     for setting in ["train.lr=nan", "train.lr=inf", "train.steps=1.5", "seed=-1", "seed=1e3"] {
         let key = setting.split('=').next().expect("a key");
         let said = load("c.toml", TOML, &[setting]).expect_err("not such a number");

@@ -45,7 +45,7 @@ fn config(base: &Path, lora: LoraConfig) -> RunConfig {
     let train = TrainConfig {
         init: Some(base.to_owned()),
         lora: Some(lora),
-        lr: 1e-2,
+        lr: Some(1e-2),
         min_lr: Some(1e-3),
         warmup: 2,
         steps: 12,

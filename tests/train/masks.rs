@@ -134,7 +134,7 @@ const LEARNED: usize = 2 + 12 + 9;
 
 /// With so large an epsilon a step depends on how large its gradient is, and not only on where it points.
 fn config() -> RunConfig {
-    let train = TrainConfig { lr: 1e-1, warmup: 0, epsilon: 1.0, ..TrainConfig::default() };
+    let train = TrainConfig { lr: Some(1e-1), warmup: 0, epsilon: 1.0, ..TrainConfig::default() };
     crate::small::config(shape(), SEQ_LEN, train)
 }
 

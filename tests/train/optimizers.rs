@@ -16,7 +16,7 @@ use crate::small;
 fn config(optimizer: OptimizerKind) -> RunConfig {
     let train = TrainConfig {
         optimizer,
-        lr: 1e-2,
+        lr: Some(1e-2),
         min_lr: Some(1e-3),
         warmup: 3,
         steps: 12,
@@ -99,7 +99,7 @@ fn a_custom_optimizer_gets_the_rate_and_the_clipped_gradient() {
     let moved = moved.map(|(before, after)| f64::from(before - after).powi(2)).sum::<f64>().sqrt();
     assert!((moved / (first.lr * 0.01) - 1.0).abs() < 1e-2, "{moved} at a rate of {}", first.lr);
 
-    let mut trainer = with(TrainConfig { lr: 0.1, min_lr: Some(0.1), ..train }, sgd());
+    let mut trainer = with(TrainConfig { lr: Some(0.1), min_lr: Some(0.1), ..train }, sgd());
     let losses = [0; 12].map(|number| step(&mut trainer, number).0.loss);
     assert!(losses[11] < losses[0] - 0.1, "it learns: {losses:?}");
 }

@@ -47,7 +47,8 @@ fn plain(heads: usize, d_ff: usize, device: &Device) -> Plain {
 
 fn config(scope: Scope) -> RunConfig {
     let mask_documents = scope == Scope::Document;
-    let train = TrainConfig { lr: 1e-2, warmup: 3, steps: 200, mask_documents, ..TrainConfig::default() };
+    let train =
+        TrainConfig { lr: Some(1e-2), warmup: 3, steps: 200, mask_documents, ..TrainConfig::default() };
     let mut config = small::config(small::shape(), 8, train);
     config.data.seed = 7;
     config

@@ -18,7 +18,7 @@ const SMALL: f64 = 1e-4;
 fn config(precision: Precision) -> RunConfig {
     let model = ModelConfig { qk_norm: true, qkv_bias: true, ..small::grouped() };
     let train =
-        TrainConfig { precision, lr: SMALL, min_lr: Some(SMALL), warmup: 0, ..TrainConfig::default() };
+        TrainConfig { precision, lr: Some(SMALL), min_lr: Some(SMALL), warmup: 0, ..TrainConfig::default() };
     small::config(model, 16, train)
 }
 
@@ -94,7 +94,7 @@ fn products_are_bf16_and_all_that_is_kept_is_f32() {
 fn a_run_in_bf16_learns_as_one_in_f32() {
     let loss = |precision| {
         let mut config = config(precision);
-        (config.train.lr, config.train.min_lr) = (3e-3, Some(3e-4));
+        (config.train.lr, config.train.min_lr) = (Some(3e-3), Some(3e-4));
         config.train.steps = 120;
         let mut trainer = trainer(&config);
         let losses: Vec<f64> = (0..120)

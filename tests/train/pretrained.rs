@@ -137,7 +137,7 @@ fn config(directory: &Path) -> RunConfig {
     config.train = TrainConfig {
         init: Some(directory.to_owned()),
         steps: 1000,
-        lr: 3e-3,
+        lr: Some(3e-3),
         min_lr: Some(0.0),
         schedule: Schedule::Constant,
         warmup: 0,

@@ -20,7 +20,8 @@ use crate::support::runtime::block_on_here as block_on;
 const ONE: usize = 1;
 
 fn config() -> RunConfig {
-    let train = TrainConfig { lr: 1e-2, min_lr: Some(1e-3), warmup: 3, steps: 200, ..TrainConfig::default() };
+    let train =
+        TrainConfig { lr: Some(1e-2), min_lr: Some(1e-3), warmup: 3, steps: 200, ..TrainConfig::default() };
     small::config(shape(), 8, train)
 }
 

@@ -79,7 +79,7 @@ impl RunDirectory {
         pretrained::copy_chat_files(kept, config.data.sources.iter().any(is_chat), &run.root)?;
         run.copy_chat_template(config)?;
         pretrained::copy_origin(config.train.init.as_deref(), &run.init())?;
-        let toml = toml_of(config)?;
+        let toml = toml_of(&with_rate(config.clone()))?;
         write_atomically(&run.root.join(CONFIG), toml.as_bytes())?;
         write_atomically(&run.root.join(FIRST_CONFIG), toml.as_bytes())?;
         // Those of a run that ended before its first checkpoint.
@@ -344,6 +344,7 @@ impl RunDirectory {
     /// Adapts another config to this run: it gets this directory's `train.out` and tokenizer, and with `train.init` the
     /// shape of the run's model.
     pub fn adapt(&self, mut config: RunConfig) -> RunConfig {
+        config = with_rate(config);
         config.train.out = self.root.clone();
         if config.train.init.is_some()
             && config.model == ModelConfig::default()
@@ -498,6 +499,12 @@ impl RunDirectory {
     pub fn tokenizer(&self) -> PathBuf {
         self.root.join(TOKENIZER)
     }
+}
+
+/// The config with its learning rate, which a run keeps as a number.
+fn with_rate(mut config: RunConfig) -> RunConfig {
+    config.train.lr = Some(config.train.lr());
+    config
 }
 
 fn toml_of(config: &RunConfig) -> Result<String> {

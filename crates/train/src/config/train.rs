@@ -37,8 +37,10 @@ pub struct TrainConfig {
     pub steps: u64,
     /// How many batches one step sums up.
     pub accumulate: usize,
-    /// The learning rate after the warmup.
-    pub lr: f64,
+    /// The learning rate after the warmup. Default: 1e-3 for a new model, 2e-5 for one that `init` names, 2e-4 for
+    /// adapters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lr: Option<f64>,
     /// The learning rate at the last step. Default: a tenth of `lr`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_lr: Option<f64>,
@@ -145,7 +147,7 @@ impl Default for TrainConfig {
             precision: Precision::default(),
             steps: 1000,
             accumulate: 1,
-            lr: 1e-3,
+            lr: None,
             min_lr: None,
             schedule: Schedule::default(),
             warmup: 50,
@@ -179,9 +181,18 @@ pub(crate) const SOURCE: &str = "source";
 pub const DEVICES: [&str; 5] = ["flex", "cuda", "wgpu", "vulkan", "metal"];
 
 impl TrainConfig {
+    /// The learning rate after the warmup.
+    pub fn lr(&self) -> f64 {
+        self.lr.unwrap_or(match (&self.init, &self.lora) {
+            (_, Some(_)) => 2e-4,
+            (Some(_), None) => 2e-5,
+            (None, None) => 1e-3,
+        })
+    }
+
     /// The learning rate at the last step.
     pub fn min_lr(&self) -> f64 {
-        self.min_lr.unwrap_or(self.lr / 10.0)
+        self.min_lr.unwrap_or(self.lr() / 10.0)
     }
 
     /// The share of `peak_tflops` that a rate of floating-point operations is; `None` without `peak_tflops`.
@@ -225,7 +236,7 @@ impl TrainConfig {
             let problem = "only the schedule \"wsd\" has a decay of its own; leave it out, or set train.schedule = \"wsd\"";
             return Err(Error::config("train.decay", problem));
         }
-        require(self.min_lr() <= self.lr, "train.min_lr", self.min_lr(), "from 0 to train.lr")
+        require(self.min_lr() <= self.lr(), "train.min_lr", self.min_lr(), "from 0 to train.lr")
     }
 }
 

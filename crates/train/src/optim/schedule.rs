@@ -6,12 +6,12 @@ use crate::config::{Schedule, TrainConfig};
 /// last step, which later steps keep.
 pub(crate) fn learning_rate(config: &TrainConfig, step: u64) -> f64 {
     if step < config.warmup {
-        return config.lr * (step + 1) as f64 / config.warmup as f64;
+        return config.lr() * (step + 1) as f64 / config.warmup as f64;
     }
     match share(config, step) {
         // Not a last bit above it.
-        1.0 => config.lr,
-        share => config.min_lr() + (config.lr - config.min_lr()) * share,
+        1.0 => config.lr(),
+        share => config.min_lr() + (config.lr() - config.min_lr()) * share,
     }
 }
 
@@ -45,7 +45,7 @@ mod tests {
             decay,
             steps: 101,
             warmup: 10,
-            lr: 1.0,
+            lr: Some(1.0),
             min_lr: Some(0.1),
             ..TrainConfig::default()
         };
@@ -90,9 +90,10 @@ mod tests {
     #[test]
     fn a_run_shorter_than_its_warmup_and_a_run_of_one_step_have_rates() {
         let short =
-            TrainConfig { steps: 5, warmup: 10, lr: 1.0, min_lr: Some(0.1), ..TrainConfig::default() };
+            TrainConfig { steps: 5, warmup: 10, lr: Some(1.0), min_lr: Some(0.1), ..TrainConfig::default() };
         assert_eq!(learning_rate(&short, 4), 0.5);
-        let one = TrainConfig { steps: 1, warmup: 0, lr: 1.0, min_lr: Some(0.1), ..TrainConfig::default() };
+        let one =
+            TrainConfig { steps: 1, warmup: 0, lr: Some(1.0), min_lr: Some(0.1), ..TrainConfig::default() };
         assert_eq!(learning_rate(&one, 0), 0.1);
     }
 }

@@ -382,7 +382,7 @@ impl<'a, M: LanguageModel, V: Batches, H: AsyncFnMut() -> Result<Option<V>>> Ses
         let Error::Diverged { step, batches, .. } = error else { return error };
         let resume = self.saved.as_ref().map(|(saved, _)| {
             let train = &self.trainer.config().train;
-            let lr = train.lr / 2.0;
+            let lr = train.lr() / 2.0;
             let mut settings = vec![format!("train.lr={lr:e}")];
             settings.extend(train.min_lr.map(|min_lr| format!("train.min_lr={:e}", min_lr.min(lr))));
             Box::new(ResumeFrom { run: self.directory.path().to_owned(), step: Some(*saved), settings })
