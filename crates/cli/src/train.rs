@@ -33,6 +33,8 @@ Example: fewer steps, another directory, JSON output
   millstream train configs/quickstart.toml --set train.steps=200 --set train.out=runs/short --json
 Example: resume a run that was interrupted
   millstream train --resume runs/quickstart
+Example: begin a run, or go on with it if the job was started before
+  millstream train configs/quickstart.toml --auto-resume
 Example: go back to an earlier checkpoint, and train on at a lower rate
   millstream train --resume runs/quickstart --at 400 --set train.lr=1e-4
 
@@ -57,6 +59,11 @@ pub(super) struct TrainArgs {
     #[arg(long, value_name = "STEP", requires = "resume")]
     at: Option<u64>,
 
+    /// Resume the run in the config's train.out if it has a checkpoint, and begin it otherwise: for jobs that a scheduler
+    /// starts again.
+    #[arg(long, requires = "config", conflicts_with = "resume")]
+    auto_resume: bool,
+
     #[command(flatten)]
     settings: Settings,
 
@@ -74,6 +81,18 @@ impl TrainArgs {
         let config = self.config.clone().or_else(of_run)?;
         let settings = self.settings.clone();
         Some(Written { config: Some(config), settings, has_at: self.resume.is_some() })
+    }
+
+    /// Names the run to resume, with `--auto-resume`. A wrong config is reported later, by one rank.
+    fn with_run(mut self) -> Result<Self> {
+        let config = self.config.as_ref().filter(|_| self.auto_resume);
+        let config = config.and_then(|path| RunConfig::load_with(path, self.settings.all()).ok());
+        if let Some(run) = config.and_then(|config| RunDirectory::open(config.train.out).ok())
+            && !Checkpoint::steps(&run.checkpoints())?.is_empty()
+        {
+            self.resume = Some(run.path().to_owned());
+        }
+        Ok(self)
     }
 
     /// Joins the processes that train together, as many as the config and the environment say.
@@ -123,6 +142,7 @@ pub(super) async fn run(
     telemetry: &Telemetry,
     json: bool,
 ) -> Result<ExitCode> {
+    let args = args.with_run()?;
     let path = args.config.as_ref().filter(|_| args.resume.is_none());
     let given = path.map(|path| RunConfig::load_with(path, args.settings.all()));
     let peers = args.join(given.as_ref())?;

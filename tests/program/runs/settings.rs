@@ -127,6 +127,18 @@ fn a_run_goes_on_in_its_own_directory() {
 }
 
 #[test]
+fn a_job_that_is_started_again_goes_on_with_its_run() {
+    let project = Project::new();
+    let job = |steps: &str| project.succeed(&["train", "run.toml", "--auto-resume", "--set", steps]);
+    let said = job("train.steps=10");
+    assert!(!said.contains("resuming"), "{said}");
+    let said = job("train.steps=20");
+    assert!(said.contains("resuming from run/checkpoints/step-00000010"), "{said}");
+    assert_eq!(project.losses("run").len(), 20);
+    assert!(job("train.steps=20").contains("the run is finished"));
+}
+
+#[test]
 fn a_run_keeps_its_optimizer() {
     let project = Project::trained();
     let said = project
