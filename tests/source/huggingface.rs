@@ -79,6 +79,7 @@ fn names_say_it_where_nothing_else_does() {
     assert_eq!(texts(&config("plain")).expect("no error"), rows("train", 3));
     assert_eq!(texts(&part(config("plain"), "validation")).expect("no error"), rows("dev", 2));
     assert_eq!(texts(&config("tables")).expect("no error"), rows("csv", 4));
+    assert_eq!(texts(&subset(config("tables"), "default")).expect("no error"), rows("csv", 4));
     assert_eq!(texts(&part(config("shards"), "train_b")).expect("no error"), rows("train b", 2));
 }
 
@@ -142,6 +143,7 @@ fn what_is_not_there_is_named_beside_what_is() {
             "source.0.part: ",
             "there is no part \"test\"; it has train, validation",
         ),
+        (subset(config("tables"), "fr"), "source.0.paths: ", "tables/fr holds no data files"),
         (subset(config("listed"), "fr"), "source.0.subset: ", "there is no subset \"fr\"; it has en, de"),
         (
             part(config("plain"), "test"),

@@ -256,8 +256,12 @@ impl Dataset<'_> {
         match self.subset_of(&card)? {
             Some(subset) => self.listed(subset),
             None => {
-                // Without a card, a subset is a directory.
-                let named = self.subset.map(path);
+                // Without a card, a subset is a directory, and all of the dataset is `default`.
+                let is_all = match self.subset {
+                    Some(DEFAULT) => self.directory.data_files(&path(DEFAULT))?.is_empty(),
+                    subset => subset.is_none(),
+                };
+                let named = self.subset.filter(|_| !is_all).map(path);
                 self.by_name(named.as_deref().unwrap_or(self.directory.path()))
             }
         }

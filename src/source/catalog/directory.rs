@@ -159,7 +159,10 @@ pub(super) fn text(path: &Path, most: u64) -> Result<Option<String>> {
 /// to the directories `around` it are ignored.
 fn local_data_files(directory: &Path, around: &mut Vec<PathBuf>, files: &mut Vec<PathBuf>) -> Result<()> {
     let read = |e| Error::io(directory, "read the directory", e);
-    let real = fs::canonicalize(directory).map_err(read)?;
+    let real = match fs::canonicalize(directory) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        real => real.map_err(read)?,
+    };
     if around.contains(&real) {
         return Ok(());
     }
