@@ -305,6 +305,9 @@ impl Renderer {
 
     fn chat(&self, chat: &Chat, conversation: &Conversation) -> Result<Outcome, RenderError> {
         let outcome = chat.render(conversation)?;
+        if let Outcome::Text(rendered) = &outcome {
+            self.seen.note_text(conversation, &rendered.text);
+        }
         match (self.room.get(), self.truncate) {
             (None, _) => Ok(outcome),
             (Some(room), Truncate::Turns) => {
@@ -412,6 +415,7 @@ impl Setup<'_> {
     fn templates(&self) -> Result<Option<Templates>> {
         let beside = self.tokenizer.path.as_deref().map(TemplateFiles::beside).transpose()?;
         let TemplateFiles { mut templates, tokens } = beside.unwrap_or_default();
+        let names_none = tokens.is_empty();
         let tokens = with_tokens_of(self.tokenizer, tokens);
         let name = &self.chat_config().template_name;
         if let Some(path) = &self.chat_config().template {
@@ -434,7 +438,25 @@ impl Setup<'_> {
         templates.swap(0, at);
         let is_used = |number: usize, other: &str| number == 0 || name.is_none() && other == TOOL_USE;
         let used = templates.into_iter().enumerate().filter(|(number, (name, _))| is_used(*number, name));
-        Ok(Some(Templates { templates: used.map(|(_, template)| template).collect(), tokens }))
+        let templates: Vec<_> = used.map(|(_, template)| template).collect();
+        if names_none {
+            self.warn_of_unknown(&templates, &tokens);
+        }
+        Ok(Some(Templates { templates, tokens }))
+    }
+
+    /// Tells of the tokens that templates write, and that neither a file nor the config names: nothing is written for them.
+    fn warn_of_unknown(&self, templates: &[(String, String)], tokens: &[(String, String)]) {
+        for (name, key) in [("bos_token", "tokenizer.bos"), ("eos_token", "tokenizer.eos")] {
+            let is_written = templates.iter().any(|(_, template)| template.contains(name));
+            if is_written && tokens.iter().all(|(known, _)| known != name) {
+                tracing::warn!(
+                    key = format!("{}.chat.template", self.key),
+                    "the template writes {name}, and nothing says which token that is, so it is left out: set {key}, or \
+                     put the model's tokenizer_config.json beside its tokenizer"
+                );
+            }
+        }
     }
 
     fn read(&self, path: &Path) -> Result<String> {

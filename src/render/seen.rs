@@ -13,6 +13,12 @@ use crate::threads::lock;
 /// After how many conversations a role that `chat.learn` names should have occurred.
 const MANY: usize = 1000;
 
+/// In how many conversations it is looked whether the template writes what messages say.
+const FIRST: usize = 64;
+
+/// By how many bytes at its ends a text is looked for: a template may change what stands between.
+const FEW: usize = 16;
+
 /// How Python prints a list of parts.
 const LIST: &str = "[{'type': '";
 
@@ -37,6 +43,8 @@ struct State {
     /// not take such.
     has_parts: bool,
     has_told: bool,
+    /// Whether it was said that the template leaves out what a message says.
+    has_told_of_silence: bool,
 }
 
 impl Seen {
@@ -60,6 +68,41 @@ impl Seen {
                 let key = format!("{}.chat.learn", self.key);
                 tracing::warn!(key, role, "no message of the first {MANY} conversations has this role");
             }
+        }
+    }
+
+    /// Tells once if the text of a conversation, of the first ones, has nothing of what somebody says to the model.
+    pub(super) fn note_text(&self, conversation: &Conversation, text: &str) {
+        let mut state = lock(&self.state);
+        if state.conversations > FIRST || state.has_told_of_silence {
+            return;
+        }
+        let is_there = |said: &str| {
+            let (start, end) = (said.floor_char_boundary(FEW), said.len().saturating_sub(FEW));
+            text.contains(&said[..start]) || text.contains(&said[said.ceil_char_boundary(end)..])
+        };
+        let is_silent = |message: &usize| {
+            let mut said =
+                conversation.texts(*message).map(str::trim).filter(|said| !said.is_empty()).peekable();
+            said.peek().is_some() && !said.any(is_there)
+        };
+        let others = conversation
+            .about
+            .iter()
+            .enumerate()
+            .filter(|(_, about)| !about.is_assistant() && !about.is_tool());
+        if let Some((message, about)) = { others }.find(|(message, _)| is_silent(message)) {
+            state.has_told_of_silence = true;
+            let (key, role) = (format!("{}.chat.template", self.key), &*about.role);
+            let parts =
+                if about.parts.is_empty() { "" } else { ", or that takes contents in parts, as this one is" };
+            tracing::warn!(
+                key,
+                role,
+                "the template writes nothing of message {} of a conversation, so the model never sees it; if it should, use \
+                 a template that knows its role{parts}",
+                message + 1
+            );
         }
     }
 

@@ -19,7 +19,9 @@ pub(super) struct Room {
 
 /// The reasons for which a conversation is left out.
 fn too_long(width: usize) -> Outcome {
-    Outcome::LeftOut(format!("it is longer than a row, which has {width} ids"))
+    Outcome::LeftOut(format!(
+        "it is longer than a row, which has {width} ids (pipeline.seq_len, chat.truncate)"
+    ))
 }
 
 impl Room {

@@ -203,6 +203,28 @@ fn contents_in_parts_that_a_template_prints_as_a_list_are_said() {
 }
 
 #[test]
+fn what_a_template_leaves_out_of_questions_and_tokens_that_nobody_names_are_said_once() {
+    let parts = |what: &str| format!("[{{\"type\": \"text\", \"text\": \"{what}\"}}]");
+    let silent =
+        TEMPLATE.replace("message.content", "(message.content if message.content is string else '')");
+    let records = CHATS.replace("\"One?\"", &parts("One?"));
+    assert_ne!((records.as_str(), silent.as_str()), (CHATS, TEMPLATE));
+    let said = |chats: Chats, more: &[&str]| {
+        let shown = run(&[&["inspect", &chats.config(), "-n", "100"], more].concat());
+        assert!(shown.status.success(), "{shown:?}");
+        String::from_utf8_lossy(&shown.stderr).into_owned()
+    };
+    let told = said(Chats::new(&silent, &records.repeat(3)), &[]);
+    assert_eq!(told.matches("writes nothing of message").count(), 1, "{told}");
+    assert!(told.contains("user") && told.contains("in parts"), "{told}");
+    assert!(!said(Chats::new(TEMPLATE, CHATS), &[]).contains("writes nothing of"));
+    assert!(
+        said(Chats::new(TEMPLATE, CHATS).without_turn(), &["--set", "tokenizer.eos="])
+            .contains("set tokenizer.eos")
+    );
+}
+
+#[test]
 fn a_model_that_would_never_stop_is_a_fault_and_tokens_that_are_spelled_are_said() {
     let endless = TEMPLATE.replace("{{ eos_token }}", "");
     let chats = Chats::new(&endless, CHATS.lines().last().expect("a line")).without_turn();

@@ -124,7 +124,7 @@ fn a_sample_that_does_not_fit_is_left_out_alone() {
         renderer.fit(&encoder(), two);
         outcomes(&renderer, &record)
     };
-    let why = format!("it is longer than a row, which has {two} ids");
+    let why = format!("it is longer than a row, which has {two} ids (pipeline.seq_len, chat.truncate)");
     assert_eq!(fitted(Truncate::Drop)[2], Outcome::LeftOut(why));
     let system = "<|im_start|>system\n0<|im_end|>\n<|im_start|>user\n";
     let texts: Vec<String> = fitted(Truncate::Turns)

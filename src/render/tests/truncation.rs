@@ -44,7 +44,10 @@ fn the_oldest_turns_leave() {
     assert_eq!(learned_of(two), ["6", "8"]);
     assert_eq!(learned_of(two - 1), ["8"]);
     assert_eq!(learned_of(one), ["8"]);
-    assert_eq!(learned_of(one - 1), [format!("it is longer than a row, which has {} ids", one - 1)]);
+    assert_eq!(
+        learned_of(one - 1),
+        [format!("it is longer than a row, which has {} ids (pipeline.seq_len, chat.truncate)", one - 1)]
+    );
     assert!(matches!(fitted(two, Truncate::Drop), Outcome::LeftOut(_)));
     // What stays must have a turn to learn from.
     let renderer = Given::new(CHATML).renderer();
