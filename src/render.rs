@@ -467,6 +467,7 @@ impl Setup<'_> {
         };
         let bytes = crate::bounded::read_any(path, MOST).map_err(|e| match e.kind() {
             ErrorKind::NotFound => refused(format!("there is no file {}", path.display())),
+            ErrorKind::IsADirectory => refused(format!("{} is a directory", path.display())),
             _ => Error::io(path, "read", e),
         })?;
         String::from_utf8(bytes).map_err(|e| {

@@ -58,6 +58,15 @@ fn json_that_is_broken_or_says_something_else() {
             r#"{"text": ["x"]}"#,
             "a:2 (byte 16): field `text` is a list and not a string; mend it, or name another field",
         ),
+        (
+            r#"[{"text": "x"}]"#,
+            "a:2 (byte 16): the document is a list and not an object; mend it, or, if the file is one array of records, \
+             name it .json",
+        ),
+        (
+            r#"{"text": "é"},"#,
+            "a:2 (byte 30): broken JSON: trailing characters; mend it, or, if the file is one array of records, name it .json",
+        ),
         ("7", "a:2 (byte 16): the document is a number and not an object; mend it, or name another field"),
     ];
     for (line, what) in cases {

@@ -74,8 +74,14 @@ pub(super) fn broken(line: &str, error: &serde_json::Error) -> Problem {
         return Problem::new(at, what, "write the whole character, or remove it");
     }
     let offset = if error.is_eof() { line.len() } else { error.column().saturating_sub(1) };
-    Problem::new(offset, format!("broken JSON: {what}"), "mend it")
+    let is_of_an_array =
+        line.trim_start().starts_with('[') || line.get(offset..).is_some_and(|rest| rest.trim() == ",");
+    let remedy = if is_of_an_array { ARRAY } else { "mend it" };
+    Problem::new(offset, format!("broken JSON: {what}"), remedy)
 }
+
+/// The remedy for a line that looks like a part of an array.
+const ARRAY: &str = "mend it, or, if the file is one array of records, name it .json";
 
 /// The place of an escape that is half of a character and stands alone. `line` ends where the parser noticed it: after
 /// the escape, or after the text that follows instead of the other half.
@@ -108,10 +114,11 @@ fn another(found: Option<Found>, path: &[String], wanted: &str) -> Problem {
         FieldValue::Other(kind) => kind,
     };
     let wanted = if left == 0 { wanted } else { "an object" };
-    not_usable(match left == path.len() {
-        true => format!("the document is {kind} and not an object"),
-        false => format!("field `{}` is {kind} and not {wanted}", path[..path.len() - left].join(".")),
-    })
+    if left == path.len() {
+        let what = format!("the document is {kind} and not an object");
+        return if kind == "a list" { Problem::new(0, what, ARRAY) } else { not_usable(what) };
+    }
+    not_usable(format!("field `{}` is {kind} and not {wanted}", path[..path.len() - left].join(".")))
 }
 
 fn not_usable(what: String) -> Problem {
