@@ -1,4 +1,5 @@
-//! What was seen of a source's records: for those who learn from none of them.
+//! What was seen of a source's records: for those who learn from none of them, or whose template leaves out what
+//! somebody says.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
