@@ -90,6 +90,8 @@ pub(crate) struct Renderer {
     /// The room for conversations, if rows must hold them whole.
     room: OnceLock<Room>,
     seen: Seen,
+    /// Which of `bos` and `eos` its templates write, and neither a file beside the tokenizer nor the config names.
+    unnamed: Vec<&'static str>,
 }
 
 /// What records are.
@@ -175,9 +177,17 @@ impl Renderer {
         }
     }
 
-    /// Warns if nothing that ends turns is a token: a model that has learned from them does not stop.
-    pub(crate) fn check_ends(&self, tokenizer: &dyn Tokenizer) {
+    /// Warns of tokens that the template writes and nobody names, for which nothing is written; and if nothing that ends
+    /// turns is a token: a model that has learned from them does not stop.
+    pub(crate) fn check_tokens(&self, tokenizer: &dyn Tokenizer) {
         let Rendering::Chat(chat) = &self.task else { return };
+        for name in &self.unnamed {
+            tracing::warn!(
+                key = format!("{}.chat.template", self.key),
+                "the template writes {name}_token, and nothing says which token that is, so it is left out: set \
+                 tokenizer.{name}, or put the model's tokenizer_config.json beside its tokenizer"
+            );
+        }
         if let Some(end) = chat.end_without_token(tokenizer) {
             tracing::warn!(
                 "the turns of {} end with {end:?}, and the tokenizer has no such token: a model that learns from them writes \
@@ -361,6 +371,8 @@ struct Templates {
     templates: Vec<(String, String)>,
     /// The special tokens that templates name.
     tokens: Vec<(String, String)>,
+    /// As those of the [`Renderer`].
+    unnamed: Vec<&'static str>,
 }
 
 impl Setup<'_> {
@@ -387,6 +399,7 @@ impl Setup<'_> {
         let reader = Reader::new(&self.key, self.source).map_err(|e| Error::config(&self.key, e.what))?;
         let tokens = spellings::of_tokenizer(self.tokenizer)?;
         let fingerprint = self.fingerprint(templates.as_ref(), &tokens)?;
+        let unnamed = templates.as_ref().map_or_else(Vec::new, |templates| templates.unnamed.clone());
         let chat = templates.map(|templates| self.chat(templates, &tokens, &reader)).transpose()?;
         let parsed = || match self.tokenizer.special_tokens {
             SpecialTokens::Text => Spellings::default(),
@@ -408,7 +421,7 @@ impl Setup<'_> {
         let (samples, truncate) = (self.chat_config().samples, self.chat_config().truncate);
         let (key, seed, room) = (self.key.clone(), self.source.drawn_seed(), OnceLock::new());
         let seen = Seen::new(&key, &self.chat_config().learn);
-        Ok(Renderer { task, reader, samples, truncate, key, seed, fingerprint, room, seen })
+        Ok(Renderer { task, reader, samples, truncate, key, seed, fingerprint, room, seen, unnamed })
     }
 
     /// The templates that the config names, or that stand beside the tokenizer.
@@ -439,24 +452,13 @@ impl Setup<'_> {
         let is_used = |number: usize, other: &str| number == 0 || name.is_none() && other == TOOL_USE;
         let used = templates.into_iter().enumerate().filter(|(number, (name, _))| is_used(*number, name));
         let templates: Vec<_> = used.map(|(_, template)| template).collect();
-        if names_none {
-            self.warn_of_unknown(&templates, &tokens);
-        }
-        Ok(Some(Templates { templates, tokens }))
-    }
-
-    /// Tells of the tokens that templates write, and that neither a file nor the config names: nothing is written for them.
-    fn warn_of_unknown(&self, templates: &[(String, String)], tokens: &[(String, String)]) {
-        for (name, key) in [("bos_token", "tokenizer.bos"), ("eos_token", "tokenizer.eos")] {
-            let is_written = templates.iter().any(|(_, template)| template.contains(name));
-            if is_written && tokens.iter().all(|(known, _)| known != name) {
-                tracing::warn!(
-                    key = format!("{}.chat.template", self.key),
-                    "the template writes {name}, and nothing says which token that is, so it is left out: set {key}, or \
-                     put the model's tokenizer_config.json beside its tokenizer"
-                );
-            }
-        }
+        let is_unnamed = |name: &&str| {
+            let name = format!("{name}_token");
+            let is_written = templates.iter().any(|(_, template)| template.contains(&name));
+            names_none && is_written && tokens.iter().all(|(known, _)| *known != name)
+        };
+        let unnamed = ["bos", "eos"].into_iter().filter(is_unnamed).collect();
+        Ok(Some(Templates { templates, tokens, unnamed }))
     }
 
     fn read(&self, path: &Path) -> Result<String> {
@@ -476,7 +478,7 @@ impl Setup<'_> {
     }
 
     fn chat(&self, templates: Templates, tokens: &[Spelling], reader: &Reader) -> Result<Chat> {
-        let Templates { templates, tokens: of_template } = templates;
+        let Templates { templates, tokens: of_template, .. } = templates;
         let config = self.chat_config();
         let eos = of_template.iter().find(|(name, _)| name == "eos_token").map(|(_, token)| token.clone());
         let settings = Settings {
@@ -562,7 +564,7 @@ impl Setup<'_> {
         for token in tokens {
             all.extend([&*token.text, if token.is_single_word { "word" } else { "any" }]);
         }
-        if let Some(Templates { templates, tokens }) = templates {
+        if let Some(Templates { templates, tokens, .. }) = templates {
             let texts = templates.iter().flat_map(|(name, text)| [name.as_str(), text.as_str()]);
             parts.insert("chat.template".to_owned(), digest(texts.collect()));
             all.extend(tokens.iter().flat_map(|(name, text)| [name.as_str(), text.as_str()]));

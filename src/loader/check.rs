@@ -98,6 +98,8 @@ pub async fn check(config: &Config) -> Result<Checked> {
             shards::check(&config, &source, &*found, false)?;
             tokenizer::encoder(&config.tokenizer, &found)?;
             tokenizer::warn_of_template(&config.tokenizer, &*found);
+            let renderings = (0..config.sources.len()).filter_map(|index| source.rendering(index));
+            renderings.for_each(|rendering| rendering.check_tokens(&*found));
             let name = match (&config.tokenizer.path, config.tokenizer.kind) {
                 (_, TokenizerKind::Bytes) => "bytes".to_owned(),
                 (Some(path), _) => path.display().to_string(),

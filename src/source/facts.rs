@@ -160,7 +160,7 @@ impl Source {
         (0..self.corpus.sources.len()).find_map(|source| self.rendering(source)?.unlearned())
     }
 
-    /// Makes conversations fit into rows, unless packing cuts documents anywhere, and warns if turns do not end with a token.
+    /// Makes conversations fit into rows, unless packing cuts documents anywhere, and warns of tokens that templates lack.
     /// Call it before the first read, once the tokenizer is known.
     pub(crate) fn fit(&self, encoder: &Encoder, pipeline: &PipelineConfig) {
         for rendering in (0..self.corpus.sources.len()).filter_map(|source| self.corpus.rendering(source)) {
@@ -168,7 +168,7 @@ impl Source {
                 rendering.fit(encoder, row_ids);
             }
             if self.logs {
-                rendering.check_ends(&**encoder.tokenizer());
+                rendering.check_tokens(&**encoder.tokenizer());
             }
         }
     }

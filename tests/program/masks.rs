@@ -218,10 +218,12 @@ fn what_a_template_leaves_out_of_questions_and_tokens_that_nobody_names_are_said
     assert_eq!(told.matches("writes nothing of message").count(), 1, "{told}");
     assert!(told.contains("user") && told.contains("in parts"), "{told}");
     assert!(!said(Chats::new(TEMPLATE, CHATS), &[]).contains("writes nothing of"));
-    assert!(
-        said(Chats::new(TEMPLATE, CHATS).without_turn(), &["--set", "tokenizer.eos="])
-            .contains("set tokenizer.eos")
-    );
+    let chats = Chats::new(TEMPLATE, CHATS).without_turn();
+    let unnamed = ["--set", "tokenizer.eos="];
+    let (_, told) = failure(&[&["inspect", &chats.config(), "--mask", "--check"], &unnamed[..]].concat());
+    assert_eq!(told.matches("set tokenizer.eos").count(), 1, "{told}");
+    let checked = run(&[&["check", &chats.config()], &unnamed[..]].concat());
+    assert!(String::from_utf8_lossy(&checked.stderr).contains("set tokenizer.eos"), "{checked:?}");
 }
 
 #[test]
