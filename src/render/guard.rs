@@ -151,7 +151,8 @@ fn said(conversation: &Conversation, message: usize, is_wanted: bool) -> impl It
 }
 
 impl Said {
-    /// Whether it may be missing: the text has nothing else of its message either, or has something else to learn from.
+    /// Whether it may be missing: the text has nothing else of its message either, or, in place of a content, its reasoning
+    /// or calls. A call may always be missing.
     fn may_be_left_out(
         &self,
         conversation: &Conversation,
@@ -159,8 +160,9 @@ impl Said {
         render: &dyn Fn(&Conversation) -> Result<String, RenderError>,
     ) -> bool {
         let is_same = |other: &Conversation| render(other).is_ok_and(|other| other == text);
-        conversation.beside_content(self.message).is_some()
-            && !is_same(&conversation.with_content_alone(self.message))
+        matches!(self.what, What::Call(_))
+            || conversation.beside_content(self.message).is_some()
+                && !is_same(&conversation.with_content_alone(self.message))
             || is_same(&conversation.with(|number| number != self.message))
     }
 

@@ -100,6 +100,8 @@ fn an_answer_that_the_template_leaves_out_teaches_no_end() {
     let alone = refused(&without("(m.content if not m.content.startswith('four') else '')"), &reasoned);
     assert!(alone.what.starts_with("message 4 is to be learned from, and the template leaves"), "{alone:?}");
     reasoned["messages"][3]["tool_calls"] = call(&["weather"])["tool_calls"].take();
+    let uncalled = rendered(&Given::new(CHATML).renderer(), &reasoned);
+    assert_eq!(learned(&uncalled), ["two<|im_end|>", "four<|im_end|>"]);
     let called = without("(m.tool_calls[0].function.name if m.tool_calls else m.content)");
     assert_eq!(learned(&rendered(&called.renderer(), &reasoned)), ["two<|im_end|>", "weather<|im_end|>"]);
     let two = chat(&[("u", "1"), ("a", "two"), ("u", "3"), ("a", "four")]);
