@@ -137,6 +137,9 @@ async fn entry(chains: &Arc<Chains>, start: &Cursor) -> Result<Option<Entry>> {
             chains.source.manifest(source, id.clone(), vocab_size)
         })
         .collect();
+    if !manifests.iter().all(shards::Manifest::has_versions) {
+        return Ok(None);
+    }
     // A file that was written again is another file.
     let add = move || {
         for manifest in &manifests {

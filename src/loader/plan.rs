@@ -121,5 +121,12 @@ async fn one(
                        tokenizer; remove it";
         return Err(Error::config(format!("source.{index}.cache"), problem));
     }
+    if !manifest.has_versions() {
+        tracing::warn!(
+            key = format!("source.{index}.cache"),
+            "no tokens are cached: a server gives neither an ETag nor a date of its files, so a change would not show"
+        );
+        return Ok(None);
+    }
     tasks::blocking("cache", move || TokenCache::open(&cache, &manifest, &delivered)).await.map(Some)
 }

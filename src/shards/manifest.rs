@@ -141,6 +141,12 @@ impl Manifest {
         *hasher.finalize().as_bytes()
     }
 
+    /// Whether a change of any of its files would show: local ones say when they were written, and stores a version.
+    pub(crate) fn has_versions(&self) -> bool {
+        let is_remote = |file: &ShardedFile| Location::named(&file.path).is_remote();
+        self.files.iter().all(|file| file.etag.is_some() || !is_remote(file))
+    }
+
     pub(crate) fn ids_origin(&self) -> IdsOrigin {
         IdsOrigin {
             tokenizer: self.tokenizer.as_str().into(),

@@ -1,6 +1,8 @@
 //! Shards that several processes make, each a part of them.
 
 use std::collections::BTreeMap;
+use std::io::{BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread;
@@ -11,6 +13,7 @@ use tempfile::TempDir;
 use crate::program::{failure, json, millstream, run, said, start, text as text_of};
 use crate::support::moto::Moto;
 use crate::support::proxy::Proxy;
+use crate::support::server::Request;
 use crate::support::wait::wait_for;
 
 /// How many parts there are.
@@ -205,6 +208,72 @@ fn parts_in_a_faulty_store_are_killed_and_go_on_to_what_one_process_makes() {
         output.stdout
     };
     assert_eq!(digest(&case.shards("far.toml", &far)), digest(&case.shards("near.toml", &whole)));
+}
+
+/// Answers as an S3 server that takes no segment of tokens: neither a small one, nor what ends one of several parts.
+fn refuses_segments(stream: &TcpStream) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    while let Some(request) = Request::read(&mut reader)? {
+        let length =
+            request.headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+        std::io::copy(&mut (&mut reader).take(length), &mut std::io::sink())?;
+        let is_segment = request.path.ends_with(".tokens");
+        let (status, body) = match request.method.as_str() {
+            "POST" if request.query.starts_with("uploads") => (
+                "200 OK",
+                "<InitiateMultipartUploadResult><UploadId>one</UploadId></InitiateMultipartUploadResult>",
+            ),
+            "PUT" if is_segment && request.query.contains("partNumber") => ("200 OK", ""),
+            "PUT" | "POST" if is_segment => ("403 Forbidden", "<Error><Code>AccessDenied</Code></Error>"),
+            "GET" if request.path.starts_with("/closed") => ("403 Forbidden", ""),
+            "GET" if request.path.starts_with("/elsewhere") => ("400 Bad Request", ""),
+            "GET" if request.query.contains("list-type") => {
+                ("200 OK", "<ListBucketResult></ListBucketResult>")
+            }
+            "GET" | "HEAD" => ("404 Not Found", ""),
+            _ => ("200 OK", ""),
+        };
+        let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\netag: \"one\"\r\n\r\n", body.len());
+        (&*stream).write_all(format!("{head}{body}").as_bytes())?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_store_that_refuses_a_segment_is_named() {
+    let case = Case::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // The program may be gone.
+            thread::spawn(move || drop(refuses_segments(&stream)));
+        }
+    });
+    // A short segment, and one that is sent in parts.
+    for name in ["c.txt", "b.txt"] {
+        let paths = format!("source.0.paths=[{:?}]", case.name(name));
+        let prepare = [
+            "prepare",
+            &case.name("text.toml"),
+            "-o",
+            "s3://tokens/a",
+            "--set",
+            &paths,
+            "--set",
+            "pipeline.lanes=1",
+        ];
+        let output = millstream(&prepare).envs(Moto::environment(&endpoint)).output().expect("it runs");
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(".tokens") && said.contains("403") && !said.contains("panicked"), "{said}");
+    }
+    for (bucket, remedy) in [("closed", "AWS_ACCESS_KEY_ID"), ("elsewhere", "set AWS_REGION")] {
+        let paths = format!("source.0.paths=[\"s3://{bucket}/*.txt\"]");
+        let check = ["check", &case.name("text.toml"), "--set", &paths];
+        let output = millstream(&check).envs(Moto::environment(&endpoint)).output().expect("it runs");
+        assert!(said(&output).contains(remedy), "{}", said(&output));
+    }
 }
 
 #[test]

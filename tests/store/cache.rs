@@ -53,6 +53,22 @@ fn what_is_cached_is_not_fetched_again_and_another_version_is() {
 }
 
 #[test]
+fn a_file_whose_server_tells_no_version_is_fetched_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut files = files(&[900]);
+    let server = serve(&files);
+    let (source, store) = (remote(&server, &files), cached(directory.path(), ByteCount::mib(4)));
+    for _ in 0..2 {
+        let content = Content { etag: None, ..Content::new(files[0].1.clone()) };
+        server.set(&files[0].0, content);
+        assert!(read(&server, &source, &store, &all_lines(&files)) > 0);
+        // As long as before.
+        files[0].1 = files[0].1.to_ascii_uppercase();
+    }
+    assert_eq!(entries(directory.path()).0.len(), 0);
+}
+
+#[test]
 fn a_damaged_entry_is_fetched_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let files = files(&[900]);
@@ -101,7 +117,7 @@ fn what_killed_processes_left_is_removed_when_it_is_old() {
     let directory = tempfile::tempdir().expect("a directory");
     let unfinished = directory.path().join("unfinished");
     fs::create_dir_all(&unfinished).expect("a directory");
-    for (name, hours) in [("old", 2), ("new", 0)] {
+    for (name, hours) in [("millstream-old", 2), ("millstream-new", 0), ("mine", 2)] {
         let file = fs::File::create(unfinished.join(name)).expect("a file");
         file.set_modified(SystemTime::now() - Duration::from_secs(hours * 3600)).expect("a time");
     }
@@ -109,7 +125,28 @@ fn what_killed_processes_left_is_removed_when_it_is_old() {
     let server = serve(&files);
     let store = cached(directory.path(), ByteCount::mib(4));
     read(&server, &remote(&server, &files), &store, &all_lines(&files));
-    assert!(!unfinished.join("old").exists() && unfinished.join("new").exists());
+    let left = ["millstream-old", "millstream-new", "mine"].map(|name| unfinished.join(name).exists());
+    assert_eq!(left, [false, true, true]);
+}
+
+#[test]
+fn other_files_in_its_directory_are_left_alone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let others = ["runs/model.safetensors", "ab/notes.txt", "ab/cd/0123", "thesis.pdf"];
+    let others = others.map(|name| directory.path().join(name));
+    for other in &others {
+        fs::create_dir_all(other.parent().expect("a parent")).expect("a directory");
+        fs::write(other, vec![0; 1 << 20]).expect("a file");
+        let file = fs::File::options().write(true).open(other).expect("a file");
+        file.set_modified(SystemTime::now() - Duration::from_secs(48 * 3600)).expect("a time");
+    }
+    let files = files(&[3000, 3000]);
+    let server = serve(&files);
+    let store = cached(directory.path(), ByteCount::mib(1));
+    for _ in 0..2 {
+        read(&server, &remote(&server, &files), &store, &all_lines(&files));
+    }
+    assert!(others.iter().all(|other| other.exists()));
 }
 
 #[test]

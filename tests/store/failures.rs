@@ -363,6 +363,7 @@ fn what_cannot_be_listed_or_found_is_said() {
     assert!(said(server.url("nothing.txt")).starts_with("URL/nothing.txt: cannot look at the file: "));
     assert!(said("ftp://h/x".to_owned()).contains("is not in a store that can be read; those are s3, "));
     assert!(said(server.url("a//b")).contains("is not a file in a store: "));
+    assert!(said(server.url("o/d%2Fa.txt")).contains("is escaped (%2F)"));
     let dead = StoreConfig { deadline: 0.2, ..hasty() };
     let error =
         block_on(open_source(&lines(vec!["http://127.0.0.1:9/x".to_owned()]), &dead)).expect_err("refused");

@@ -13,6 +13,7 @@
 //! that is read-only or another user's is only read. So is one on a full disk, until there is room again. An entry that
 //! cannot be removed stays, and others are removed in its place.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::ops::Range;
@@ -25,6 +26,7 @@ use bytes::Bytes;
 use tempfile::NamedTempFile;
 use twox_hash::XxHash3_64;
 
+use super::url::without_queries;
 use crate::error::{Error, Result};
 use crate::room::{Held, Room, make_room};
 
@@ -40,6 +42,9 @@ const OVERHEAD: u64 = 8;
 /// The subdirectory where entries are while they are written.
 const UNFINISHED: &str = "unfinished";
 
+/// The prefix of their names there.
+const BEGUN: &str = "millstream-";
+
 /// The age at which an unfinished entry is known to belong to a process that is gone.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
@@ -50,6 +55,8 @@ pub(super) struct Cache {
     is_writable: bool,
     /// Whether the log has said that the cache is faulty.
     has_complained: AtomicBool,
+    /// Whether it has named a file that it cannot keep.
+    has_told_of_no_version: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,10 +67,10 @@ impl Cache {
     /// cache that is read-only or another user's is only read. One on a full disk caches nothing until there is room.
     pub(super) fn open(directory: &Path, limit: u64) -> Result<Self> {
         let directory = directory.to_owned();
-        let has_complained = AtomicBool::default();
+        let (has_complained, has_told_of_no_version) = (AtomicBool::default(), AtomicBool::default());
         let share = limit / SHARES;
         let room = Room::new(limit, share, FREED * share);
-        let mut cache = Self { directory, room, is_writable: true, has_complained };
+        let mut cache = Self { directory, room, is_writable: true, has_complained, has_told_of_no_version };
         let shrink =
             || make_room(entries(&cache.directory)?, cache.room.bound(), |entry| Ok(cache.removes(entry)));
         // Finds out now, and not in the middle of a run, whether writing is allowed.
@@ -84,13 +91,13 @@ impl Cache {
     }
 
     /// The name of the entry of `range`, in a file of this URL, version and length.
-    pub(super) fn key(&self, url: &Path, etag: Option<&str>, len: u64, range: &Range<u64>) -> CacheKey {
+    pub(super) fn key(&self, url: &Path, etag: &str, len: u64, range: &Range<u64>) -> CacheKey {
         let mut hasher = blake3::Hasher::new_derive_key("millstream cache entry");
-        for part in [url.as_os_str().as_encoded_bytes(), etag.unwrap_or_default().as_bytes()] {
+        for part in [url.as_os_str().as_encoded_bytes(), etag.as_bytes()] {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part);
         }
-        for number in [u64::from(etag.is_some()), len, range.start, range.end] {
+        for number in [len, range.start, range.end] {
             hasher.update(&number.to_le_bytes());
         }
         CacheKey(hasher.finalize())
@@ -150,6 +157,14 @@ impl Cache {
         })
     }
 
+    /// Logs, once, that a file is not cached, since its server says nothing by which a change would show.
+    pub(super) fn tell_of_no_version(&self, url: &Path) {
+        if !self.has_told_of_no_version.swap(true, Ordering::Relaxed) {
+            let url = without_queries(&url.display().to_string());
+            tracing::warn!(%url, "the store cache keeps nothing of files whose server gives neither an ETag nor a date");
+        }
+    }
+
     /// Logs, once, the cache's problem.
     fn complain(&self, what: &str, error: &io::Error) {
         let directory = self.directory.display();
@@ -188,7 +203,7 @@ fn read_entry(path: &Path) -> io::Result<Option<Bytes>> {
 fn begin(directory: &Path) -> io::Result<NamedTempFile> {
     let unfinished = unfinished(directory);
     fs::create_dir_all(&unfinished)?;
-    NamedTempFile::new_in(unfinished)
+    tempfile::Builder::new().prefix(BEGUN).tempfile_in(unfinished)
 }
 
 /// Writes an entry, as a whole or not at all.
@@ -203,18 +218,18 @@ fn write_entry(directory: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns all entries under `directory`, and removes the leftovers of killed processes.
+/// Returns all entries under `directory`, and removes the leftovers of killed processes. What has another name may be a
+/// user's, and is left alone.
 fn entries(directory: &Path) -> io::Result<Vec<Held>> {
-    let unfinished = unfinished(directory);
     let mut all = Vec::new();
-    for place in fs::read_dir(directory)? {
-        let place = place?;
-        if place.file_type()?.is_dir() && place.path() != unfinished {
-            look(&place.path(), &mut all)?;
+    for place in listed(directory)? {
+        if is_hex(&place, 2) && place.is_dir() {
+            look(&place, |file| is_hex(file, 62), &mut all)?;
         }
     }
     let mut begun = Vec::new();
-    look(&unfinished, &mut begun)?;
+    let is_begun = |file: &Path| name(file).starts_with(BEGUN);
+    look(&unfinished(directory), is_begun, &mut begun)?;
     let now = SystemTime::now();
     for entry in begun {
         let is_abandoned = now.duration_since(entry.used).is_ok_and(|age| age > ABANDONED);
@@ -225,9 +240,27 @@ fn entries(directory: &Path) -> io::Result<Vec<Held>> {
     Ok(all)
 }
 
-fn look(directory: &Path, all: &mut Vec<Held>) -> io::Result<()> {
-    for file in fs::read_dir(directory)? {
-        let path = file?.path();
+fn name(path: &Path) -> &str {
+    path.file_name().and_then(OsStr::to_str).unwrap_or_default()
+}
+
+/// Whether a path's name is so many hexadecimal digits.
+fn is_hex(path: &Path, digits: usize) -> bool {
+    let name = name(path);
+    name.len() == digits && name.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// The paths in a directory, which may be gone.
+fn listed(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => entries?.map(|entry| Ok(entry?.path())).collect(),
+    }
+}
+
+/// Adds the files in a directory whose paths are those of entries.
+fn look(directory: &Path, is_entry: impl Fn(&Path) -> bool, all: &mut Vec<Held>) -> io::Result<()> {
+    for path in listed(directory)?.into_iter().filter(|path| is_entry(path)) {
         let metadata = match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             metadata => metadata?,

@@ -118,11 +118,15 @@ async fn glob(key: &str, pattern: &str, url: &Url<'_>, client: &dyn ObjectStore)
         .collect();
     if wanted.is_empty() && !(found.is_empty() && directories.is_empty()) {
         let directories = directories.iter().map(|directory| format!("{directory}/"));
-        let there: Vec<String> =
-            directories.chain(found.iter().map(|meta| meta.location.to_string())).collect();
+        let there: Vec<String> = directories.chain(found.iter().map(key_of)).collect();
         return Err(matches_none(key, pattern, &there));
     }
     Ok(wanted)
+}
+
+fn key_of(meta: &ObjectMeta) -> String {
+    let name = meta.location.as_ref();
+    odd_key(name).unwrap_or_else(|| name.to_owned())
 }
 
 /// The error for a pattern that matches none of the files and directories that are there.

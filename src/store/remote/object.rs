@@ -118,10 +118,17 @@ impl Object {
         self.copy.as_ref()?.there(self.len)
     }
 
-    /// The cache, if there is one, and the name of the entry of `range`.
+    /// The cache, if there is one, and the name of the entry of `range`. A file without a version is not cached: nobody
+    /// could tell when it has changed.
     fn entry(&self, range: &Range<u64>) -> Option<(&Arc<Cache>, CacheKey)> {
         let cache = self.cache.as_ref()?;
-        Some((cache, cache.key(&self.url, self.etag.as_deref(), self.len, range)))
+        match &self.etag {
+            Some(etag) => Some((cache, cache.key(&self.url, etag, self.len, range))),
+            None => {
+                cache.tell_of_no_version(&self.url);
+                None
+            }
+        }
     }
 
     /// Requests a range from the store. If an answer breaks off, requests the rest.
@@ -266,7 +273,14 @@ pub(super) fn refusal(
     let advice = match (error, status.and_then(|status| status.split(' ').next())) {
         (object_store::Error::NotSupported { .. }, _) => RANGES,
         _ if is_forbidden(error) || is_nobody() => CREDENTIALS,
+        (_, Some("401" | "403")) => CREDENTIALS,
         (_, Some("404" | "410")) => "; check the name",
+        // As S3 answers in another region.
+        _ if url.starts_with("s3://")
+            && (status.is_some_and(|it| it.starts_with("400")) || said.contains(NOWHERE)) =>
+        {
+            REGION
+        }
         (_, Some(code)) if code == "429" || code.starts_with('5') => LATER,
         _ => "",
     };
@@ -291,6 +305,12 @@ const EXPIRED: &str = "the server refuses the URL's signature: it has expired, o
 /// A requirement on the server.
 const RANGES: &str = "; the server does not serve parts of files: use one that answers range requests, or copy the \
                       file to this machine";
+
+/// What the library says of a redirect that names no place.
+const NOWHERE: &str = "without LOCATION";
+
+/// What a bucket of another region needs.
+const REGION: &str = "; set AWS_REGION to the bucket's region";
 
 /// Where credentials come from.
 const CREDENTIALS: &str = "; give credentials by the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \

@@ -127,11 +127,15 @@ impl Stores {
         let Target { at, client } = self.target(url)?;
         let _permit = self.permits.acquire().await;
         let mut writer = BufWriter::with_capacity(client, at, PART).with_max_concurrency(PARTS);
-        let sent = send(&mut writer, file).await;
-        if sent.is_err() {
-            // The parts that have arrived are of no use. A store that does not hear this removes them by its own rules.
-            let _ = writer.abort().await;
-        }
+        let sent = match send(&mut writer, file).await {
+            // If this fails, it has given up the parts itself.
+            Ok(()) => writer.shutdown().await,
+            Err(error) => {
+                // The parts that have arrived are of no use. A store that does not hear this removes them by its own rules.
+                let _ = writer.abort().await;
+                Err(error)
+            }
+        };
         sent.map_err(|error| {
             let cause = error.downcast::<object_store::Error>();
             cause.map_or_else(
@@ -161,7 +165,7 @@ async fn send(writer: &mut BufWriter, file: &mut fs::File) -> std::io::Result<()
         let mut bytes = Vec::with_capacity(PART);
         let read = file.take(PART as u64).read_to_end(&mut bytes)?;
         if read == 0 {
-            return writer.shutdown().await;
+            return Ok(());
         }
         writer.put(bytes.into()).await.map_err(std::io::Error::other)?;
     }

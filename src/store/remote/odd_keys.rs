@@ -1,4 +1,5 @@
-//! Keys that the library cannot name, and fails a whole listing for: `a//b`, `./a`, `../a`, a tab.
+//! Keys that the library cannot name, and fails a whole listing for: `a//b`, `./a`, `../a`, a tab. And those of
+//! directories, `a/`, which it would take for files.
 //!
 //! An answer that lists such keys is changed before the library reads it: each key is replaced by a stand-in name.
 
@@ -24,7 +25,11 @@ pub(super) fn replaced(answer: &[u8]) -> Option<String> {
         let mut whole = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             let (key, rest) = part.split_once(close).unwrap_or((part, ""));
-            let name = stand_in(&unescaped(key)).map_or(Cow::Borrowed(key), Cow::Owned);
+            let plain = unescaped(key);
+            // The object that some programs make for a directory is no file.
+            let is_directory = *open == "<Key>" && plain.ends_with('/');
+            let name = if is_directory { Some(named(&plain)) } else { stand_in(&plain) };
+            let name = name.map_or(Cow::Borrowed(key), Cow::Owned);
             let end = if key.len() < part.len() { close } else { &"" };
             for piece in [open, &*name, end, rest] {
                 whole.push_str(piece);
@@ -43,9 +48,12 @@ pub(super) fn odd_key(name: &str) -> Option<String> {
 
 /// The stand-in name of a key that the library cannot name.
 pub(super) fn stand_in(key: &str) -> Option<String> {
-    Path::parse(key).err()?;
+    Path::parse(key).err().map(|_| named(key))
+}
+
+fn named(key: &str) -> String {
     let numbers: Vec<String> = key.chars().map(|at| format!("{:x}", u32::from(at))).collect();
-    Some(format!("{MARK}{}", numbers.join("-")))
+    format!("{MARK}{}", numbers.join("-"))
 }
 
 /// The text of an XML element.

@@ -9,8 +9,9 @@
 //! request's start instead of from the last byte that arrived, and do not say which URL is retried.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use chrono::DateTime;
 use futures::future::BoxFuture;
 use object_store::ClientOptions;
 use object_store::client::{
@@ -204,11 +205,21 @@ fn of_response(response: &HttpResponse) -> Option<RequestTrouble> {
     }
     let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
     let limit = || text("ratelimit").filter(|_| status == 429).and_then(reset);
-    let seconds = text("retry-after").and_then(|seconds| seconds.trim().parse().ok()).or_else(limit);
+    let seconds = text("retry-after").and_then(seconds).or_else(limit);
     Some(RequestTrouble {
         reason: status.to_string(),
         at_least: Duration::from_secs(seconds.unwrap_or_default()),
     })
+}
+
+/// How long to wait: a number of seconds, or a date.
+fn seconds(wait: &str) -> Option<u64> {
+    let until = || {
+        let until = DateTime::parse_from_rfc2822(wait.trim()).ok()?.timestamp();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+        Some(u64::try_from(until).ok()?.saturating_sub(now))
+    };
+    wait.trim().parse().ok().or_else(until)
 }
 
 /// When a limit such as `"api";r=0;t=55` is lifted, in seconds.
@@ -236,4 +247,20 @@ pub(super) fn root(error: &(dyn std::error::Error + 'static)) -> String {
         cause = source;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::{TimeDelta, Utc};
+
+    use super::*;
+
+    #[test]
+    fn a_wait_is_a_number_of_seconds_or_a_date() {
+        assert_eq!((seconds(" 7 "), seconds("soon"), seconds("-1")), (Some(7), None, None));
+        assert_eq!(seconds("Wed, 21 Oct 2015 07:28:00 GMT"), Some(0));
+        let later = DateTime::<Utc>::from(SystemTime::now()) + TimeDelta::seconds(1000);
+        let wait = seconds(&later.format("%a, %d %b %Y %H:%M:%S GMT").to_string()).expect("a wait");
+        assert!((900..=1000).contains(&wait), "{wait}");
+    }
 }

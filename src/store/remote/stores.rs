@@ -165,6 +165,11 @@ impl Stores {
 
 /// Where a file is in its store.
 pub(super) fn location(path: &Path, url: &Url<'_>) -> Result<object_store::path::Path> {
+    if url.is_http() && url.path.to_ascii_lowercase().contains("%2f") {
+        let problem = "a slash in its name is escaped (%2F), and would be asked for as a plain one; serve it under another \
+                       name, or copy it";
+        return Err(not_a_key(path, problem));
+    }
     let location = match url.is_http() {
         true => object_store::path::Path::from_url_path(url.path),
         false => object_store::path::Path::parse(url.path),
